@@ -65,7 +65,7 @@ def test_a_first_deployment_raises_none(way: Way) -> None:
     assert first_hours(way) == {}
 
 
-def test_one_whose_first_tick_the_schedule_brings_would() -> None:
+def test_alarms_fire_when_the_first_tick_waits_for_the_schedule() -> None:
     """Why the deployment prompts the first tick, and why the alarms are created after it."""
     on = first_hours(EACH_HOUR, prompted=False)
     assert {name for names in on.values() for name in names} == {"WorkersGone", "TicksMissing"}

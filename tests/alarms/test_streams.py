@@ -48,7 +48,7 @@ def test_a_stalled_stream_of_several_is_named(stream: str, breaks: Callable[[Str
     assert fleet.found() == fleet.named()
 
 
-def test_it_is_over_once_the_stream_is_read() -> None:
+def test_stream_alarm_ends_once_the_stream_is_read() -> None:
     fleet = StreamsFleet(STREAMS)
     failing(fleet, "orders")
     fleet.run(HEALTHY, lambda _: fleet.produce(*BUSY))

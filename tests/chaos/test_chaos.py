@@ -27,7 +27,7 @@ PACES = {
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_under_every_kind_of_fault_nothing_is_missing_or_out_of_order(tmp_path: Path, reading: Reading) -> None:
+def test_fleet_misses_and_reorders_nothing_under_every_fault(tmp_path: Path, reading: Reading) -> None:
     shown: list[str] = []
     found = run(SEED, SECONDS, tmp_path, lambda it: shown.append(progress_line(it)), PACES, FAILURE_RATE, reading)
     print(f"seed {SEED}", shown[-1])

@@ -267,7 +267,7 @@ def test_a_phone_says_too_that_changes_are_allowed_and_of_which_application(brow
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_without_a_connection_what_is_shown_turns_grey_with_its_age_and_comes_back(
+def test_page_turns_grey_with_its_age_without_a_connection_and_recovers(
     browser: Browser, console: Served, scheme: str
 ) -> None:
     with opened(browser, console, scheme=scheme) as page:

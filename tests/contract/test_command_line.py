@@ -92,7 +92,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "sublet", *arguments]
 
 
-def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, str], tmp_path: Path) -> None:
+def test_run_creates_its_tables_consumes_and_releases_its_leases(aws: dict[str, str], tmp_path: Path) -> None:
     name = stream_with_a_record()
     (tmp_path / "orders.py").write_text(HANDLER)
     named = ("--application", name, "--stream", name, "--handler", "orders:handle")
@@ -163,7 +163,7 @@ def test_it_makes_its_tables_consumes_and_gives_its_leases_back(aws: dict[str, s
         (("--log-format", "text"), False, False),
     ],
 )
-def test_its_log_is_text_in_a_terminal_and_json_elsewhere(
+def test_log_is_text_in_a_terminal_and_json_elsewhere(
     aws: dict[str, str], tmp_path: Path, asked: tuple[str, ...], in_terminal: bool, is_json: bool
 ) -> None:
     name = stream_with_a_record()

@@ -146,7 +146,7 @@ def test_rows_snapshots_and_pauses_are_of_the_stream_that_is_meant(audit: Applic
     assert (refused.status, "a drain is of the whole application" in refused.err) == (2, True)
 
 
-def test_of_the_setting_streams_one_may_be_meant(audit: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seek_may_name_one_of_the_setting_streams(audit: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLET_STREAMS", "ord*,payments")
     moves = audit.run("seek", "earliest", *NAMED, "--json").json["moves"]
     assert {move["shard"] for move in moves} == set(audit.shards.values())

@@ -34,11 +34,11 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Co
     return DynamoDbControlStore(lambda: client, sightings_table(client))
 
 
-def test_nothing_is_ordered_before_anything_was_kept(store: ControlStore) -> None:
+def test_control_is_empty_at_first(store: ControlStore) -> None:
     assert store.control() == NO_CONTROL
 
 
-def test_it_says_when_it_answered(store: ControlStore) -> None:
+def test_control_store_tells_when_it_answered(store: ControlStore) -> None:
     if isinstance(store, MemoryControlStore):
         store = MemoryControlStore(lambda: BEGINNING)
         store.control()
@@ -56,7 +56,7 @@ def test_control_is_read_back_with_the_next_round(store: ControlStore) -> None:
     assert store.control() == Control(round=2)
 
 
-def test_of_two_operators_one_replaces(store: ControlStore) -> None:
+def test_control_is_replaced_by_one_of_two_operators(store: ControlStore) -> None:
     read = store.control()
     assert store.keep_control(replace(PAUSED, round=read.round))
     assert not store.keep_control(replace(read, leases={"shardId-7": PAUSED.leases["shardId-1"]}))
@@ -129,7 +129,7 @@ def test_a_refusal_by_our_own_write_is_a_success() -> None:
 
 
 @pytest.mark.usefixtures("moto_aws")
-def test_without_the_table_there_is_a_named_error() -> None:
+def test_control_store_raises_lease_table_not_found_without_its_table() -> None:
     client = dynamodb_client()
     with pytest.raises(LeaseTableNotFound):
         DynamoDbControlStore(lambda: client, "missing-sightings").control()

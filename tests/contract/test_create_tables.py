@@ -59,7 +59,7 @@ def test_both_are_made_and_said_and_the_second_time_there_is_nothing_to_do(clien
     require_tables(client, settings)
 
 
-def test_they_are_as_the_stack_makes_them(client: Any) -> None:
+def test_created_tables_equal_the_stacks(client: Any) -> None:
     settings = orders()
     created(client, settings)
     for name, key in ((settings.lease_table, "leaseKey"), (settings.sightings_table, "chunk")):
@@ -100,7 +100,7 @@ def test_a_table_of_kcl_is_left_as_it_is(client: Any) -> None:
     assert table["ProvisionedThroughput"]["ReadCapacityUnits"] == 5
 
 
-def test_nothing_is_made_beside_a_table_that_is_somebody_elses(client: Any) -> None:
+def test_no_table_is_created_beside_one_of_somebody_else(client: Any) -> None:
     settings = orders()
     client.create_table(
         TableName=settings.lease_table,
@@ -116,7 +116,7 @@ def test_nothing_is_made_beside_a_table_that_is_somebody_elses(client: Any) -> N
     assert client.list_tables()["TableNames"].count(settings.sightings_table) == 0
 
 
-def test_without_leave_to_create_it_says_what_is_missing(client: Any) -> None:
+def test_missing_tables_are_named_without_leave_to_create_them(client: Any) -> None:
     settings = orders()
     with pytest.raises(LeaseTableNotFound) as refused:
         require_tables(client, settings)
@@ -238,7 +238,7 @@ def said_with(stop: Waits) -> list[str]:
     return said
 
 
-def test_one_that_another_process_makes_at_the_same_time_is_waited_for(
+def test_table_created_by_another_process_meanwhile_is_waited_for(
     no_lease_table: ScriptedService,
 ) -> None:
     no_lease_table.will("CreateTable", error("ResourceInUseException"))

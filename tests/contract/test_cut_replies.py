@@ -38,7 +38,9 @@ def stream(service: ScriptedService) -> KinesisStream:
     return KinesisStream(kinesis_client(), kinesis_poll_client(), settings)
 
 
-def test_it_is_asked_again(service: ScriptedService, table: DynamoDbLeaseTable, stream: KinesisStream) -> None:
+def test_cut_reply_is_asked_for_again(
+    service: ScriptedService, table: DynamoDbLeaseTable, stream: KinesisStream
+) -> None:
     service.will("GetItem", cut(GOT), GOT)
     assert isinstance(table.get(SHARD), Lease)
     service.will("Scan", cut(SCANNED), SCANNED)

@@ -85,7 +85,7 @@ def test_every_item_is_started_as_it_is(bench: Bench) -> None:
     assert sorted(bench.started(), key=by_id) == wanted
 
 
-def test_nothing_to_do_starts_nothing(bench: Bench) -> None:
+def test_dispatch_of_no_items_starts_no_execution(bench: Bench) -> None:
     bench.dispatcher.dispatch([])
     assert bench.started() == []
 
@@ -112,7 +112,7 @@ def executions_of(service: ScriptedService, wanted: list[WorkerItem]) -> list[li
     return [[item_from_json(item) for item in json.loads(request["input"])["items"]] for request in asked]
 
 
-def test_at_most_forty_items_in_an_execution(service: ScriptedService) -> None:
+def test_execution_gets_at_most_forty_items(service: ScriptedService) -> None:
     wanted = items(95)
     started = executions_of(service, wanted)
     assert [len(part) for part in started] == [40, 40, 15]

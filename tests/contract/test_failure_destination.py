@@ -119,7 +119,7 @@ def test_store_keeps_each_batch_put(store: Any) -> None:
     assert kept(store) == [batch(100), batch(102)]
 
 
-def test_nothing_is_kept_at_first(store: Any) -> None:
+def test_store_is_empty_at_first(store: Any) -> None:
     assert kept(store) == []
 
 

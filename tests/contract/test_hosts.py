@@ -62,7 +62,7 @@ def hosts(settings: Settings) -> dict[str, str]:
     return dict(zip(calls, called, strict=True))
 
 
-def test_with_the_streams_arn_they_are_of_its_account(region: pytest.MonkeyPatch) -> None:
+def test_hosts_are_the_accounts_with_the_streams_arn(region: pytest.MonkeyPatch) -> None:
     assert hosts(Settings(application="orders", stream="orders", stream_arn=ARN)) == {
         "ListShards": CONTROL,
         "GetShardIterator": DATA,
@@ -71,7 +71,7 @@ def test_with_the_streams_arn_they_are_of_its_account(region: pytest.MonkeyPatch
     }
 
 
-def test_where_the_account_is_known_dynamodb_has_one_too(region: pytest.MonkeyPatch) -> None:
+def test_dynamodb_host_is_the_accounts_where_the_account_is_known(region: pytest.MonkeyPatch) -> None:
     region.setenv("AWS_ACCOUNT_ID", "123456789012")
     settings = Settings(application="orders", stream="orders", stream_arn=ARN)
     assert hosts(settings)["Scan"] == "123456789012.ddb.eu-west-1.amazonaws.com"
@@ -80,7 +80,7 @@ def test_where_the_account_is_known_dynamodb_has_one_too(region: pytest.MonkeyPa
     assert hosts(settings)["GetRecords"] == DATA, "Kinesis has its hosts from the stream's ARN"
 
 
-def test_one_variable_sends_all_of_kinesis_to_the_regions_host(region: pytest.MonkeyPatch) -> None:
+def test_endpoint_variable_sends_all_kinesis_calls_to_the_regions_host(region: pytest.MonkeyPatch) -> None:
     region.setenv("AWS_ENDPOINT_URL_KINESIS", f"https://{REGIONAL}")
     called = hosts(Settings(application="orders", stream="orders", stream_arn=ARN))
     assert {called[name] for name in ("ListShards", "GetShardIterator", "GetRecords")} == {REGIONAL}

@@ -106,7 +106,7 @@ def test_a_role_without_the_permission_tries_once_and_goes_on(client: Any) -> No
     assert ["not you" in str(line.fields["made_again"]) for line in log.lines] == [True]
 
 
-def test_it_is_not_made_without_leases(client: Any) -> None:
+def test_sightings_table_is_not_recreated_without_leases(client: Any) -> None:
     client.delete_item(TableName=SETTINGS.lease_table, Key={"leaseKey": {"S": SHARD}})
     store = a_store(client, may_make=True)
     lose(client, SETTINGS.sightings_table)

@@ -145,7 +145,7 @@ def test_adding_to_an_attribute_that_is_no_number_is_refused(bench: Bench) -> No
     assert isinstance(bench.table.apply(writes.acquire(seen, ME, "item/1")), Refused)
 
 
-def test_of_many_at_once_one_acquires(bench: Bench) -> None:
+def test_lease_is_acquired_by_one_of_many_concurrent_writers(bench: Bench) -> None:
     if not bench.is_atomic:
         pytest.skip("moto judges and writes in two steps, and is not safe for threads")
     bench.put_row(encode_row(FREE))
@@ -204,7 +204,7 @@ class TestAnotherTable:
             table.scan()
 
 
-def test_one_row_is_read_consistently(service: ScriptedService) -> None:
+def test_get_reads_the_row_consistently(service: ScriptedService) -> None:
     """After a steal the row is read again for the late checkpoint in it; emulators are always consistent."""
     service.will("GetItem", {})
     assert DynamoDbLeaseTable(dynamodb_client(), "app").get("k") is None

@@ -33,7 +33,7 @@ def client() -> Any:
     return client
 
 
-def test_they_agree(client: Any) -> None:
+def test_memory_and_dynamodb_apply_writes_alike(client: Any) -> None:
     on_dynamodb = DynamoDbLeaseTable(client, "app")
 
     @given(row=st.none() | rows(), write=lease_writes())

@@ -112,7 +112,7 @@ class BottomlessBucket:
 
 
 @pytest.mark.parametrize("kind", ["sqs", "s3"])
-def test_it_takes_the_memory_of_a_few_batches(kind: str) -> None:
+def test_redrive_takes_the_memory_of_a_few_batches(kind: str) -> None:
     count, most = 200, 12 * 2**20  # of 20 MB, 27 MB in messages
     client: Any = BottomlessQueue(count) if kind == "sqs" else BottomlessBucket(count)
     store: Any = (
@@ -141,7 +141,7 @@ def test_a_fifo_queue_gives_all_though_it_gives_ten_of_a_shard_at_a_time(moto_aw
     assert [number for _, number in redriven(store)[1]] == ["3"], "it is left, and can be had at once"
 
 
-def test_of_more_than_are_received_in_a_round_all_is_given(moto_aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redrive_gets_more_batches_than_one_round_receives(moto_aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_messages, "ROUND_MAX", 20)
     store = queue_store(make_queue())
     for number in range(45):

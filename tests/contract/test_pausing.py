@@ -154,7 +154,7 @@ def running(application: Application) -> Iterator[Application]:
         process.wait(PATIENCE)
 
 
-def test_nothing_is_handled_while_paused_and_everything_when_resumed(running: Application) -> None:
+def test_records_wait_while_paused_and_are_handled_when_resumed(running: Application) -> None:
     said = json.loads(running.run("pause", "--json").out)
     assert said["order"] == "pause"
     assert list(said["held"]) == ["shardId-000000000000"]

@@ -161,7 +161,7 @@ def test_each_start_position(bench_of: Benches) -> None:
 
 
 @pytest.mark.parametrize("kind", [IteratorType.AT_SEQUENCE_NUMBER, IteratorType.AFTER_SEQUENCE_NUMBER])
-def test_at_and_after_a_sequence_number(bench_of: Benches, kind: IteratorType) -> None:
+def test_reader_starts_at_or_after_a_sequence_number(bench_of: Benches, kind: IteratorType) -> None:
     bench = bench_of(1)
     first = bench.put(b"1")
     bench.put(b"2")
@@ -345,7 +345,7 @@ def test_subscriptions_that_lapse_lose_and_repeat_nothing(embedded: Bench) -> No
     ],
     ids=str,
 )
-def test_whatever_goes_wrong_loses_and_repeats_nothing(embedded: Bench, fault: Fault) -> None:
+def test_reader_loses_and_repeats_nothing_after_any_fault(embedded: Bench, fault: Fault) -> None:
     assert embedded.fan_out is not None
     embedded.fan_out.takes(again_after=timedelta(0), quiet_event_every=timedelta(milliseconds=100))
     embedded.fan_out.plant(fault)

@@ -151,7 +151,7 @@ class Found:
         return answer
 
 
-def test_without_leave_to_register_a_missing_consumer_is_found_once_it_is_there(one: Consumed) -> None:
+def test_missing_consumer_is_found_once_registered_by_somebody_else(one: Consumed) -> None:
     found = Found(one, may_register=False)
     assert found.consumer.arn() is PushEnd.NO_CONSUMER
     arn = registered(one.client, one.stream_arn, NAME)
@@ -160,7 +160,7 @@ def test_without_leave_to_register_a_missing_consumer_is_found_once_it_is_there(
     assert found.soon() == arn
 
 
-def test_one_is_registered_once_and_told(one: Consumed) -> None:
+def test_consumer_is_registered_once_and_logged(one: Consumed) -> None:
     found = Found(one, may_register=True)
     arn = found.soon()
     assert arn == consumers_of(one)[NAME]
@@ -171,7 +171,7 @@ def test_one_is_registered_once_and_told(one: Consumed) -> None:
     assert another.log.lines == []
 
 
-def test_one_that_was_deregistered_is_not_registered_again_but_found_again(one: Consumed) -> None:
+def test_deregistered_consumer_is_found_again_without_registering_it(one: Consumed) -> None:
     found = Found(one, may_register=True)
     arn = found.soon()
     assert isinstance(arn, str)

@@ -104,7 +104,7 @@ def test_a_call_without_an_answer_refuses_each_record_for_now_and_is_not_repeate
     assert len(service.asked("PutRecords")) == 2
 
 
-def test_where_the_stream_may_not_be_described_the_services_reason_stands(service: ScriptedService) -> None:
+def test_refused_record_has_the_services_reason_without_a_description(service: ScriptedService) -> None:
     service.will("PutRecords", error("ValidationException"))
     service.will("DescribeStreamSummary", error("AccessDeniedException"))
     writer = KinesisWriter(kinesis_put_client(), Settings(application="audit", stream="orders"))

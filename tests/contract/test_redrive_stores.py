@@ -211,7 +211,7 @@ def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditi
 
 
 @pytest.mark.parametrize("missing", ["NoSuchKey", "PreconditionFailed"])
-def test_of_two_redrives_of_a_bucket_at_once_one_goes_on(missing: str) -> None:
+def test_concurrent_redrives_of_a_bucket_leave_one_going_on(missing: str) -> None:
     """If the service hides nothing, they meet at the first batch that both have read."""
     model = S3Model(missing=missing)
     store = S3Destination(client_of(model), "given-up", "")

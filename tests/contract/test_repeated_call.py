@@ -103,7 +103,7 @@ def by_botocore(headers: Mapping[str, str], body: bytes, url: str, credentials: 
 
 
 @pytest.mark.parametrize("token", [None, "a session's token"])
-def test_it_says_what_botocore_says_of_other_parameters(
+def test_repeated_call_signs_other_parameters_as_botocore_does(
     service: ScriptedService, monkeypatch: pytest.MonkeyPatch, token: str | None
 ) -> None:
     if token is not None:

@@ -51,7 +51,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Si
     return DynamoDbSightingStore(lambda: client, sightings_table(client))
 
 
-def test_nothing_seen_yet(store: SightingStore) -> None:
+def test_sightings_are_empty_at_first(store: SightingStore) -> None:
     assert store.load().sightings == {}
 
 
@@ -116,7 +116,7 @@ def test_sightings_and_the_stream_leave_each_other_alone(store: SightingStore) -
 DESCRIBED = StreamDescription(ORDERS, BEGINNING, timedelta(hours=48), RecordDistribution.AUTO)
 
 
-def test_of_two_who_would_describe_the_stream_one_does(store: SightingStore) -> None:
+def test_describing_begins_for_one_of_two_managers(store: SightingStore) -> None:
     seen = store.load()
     assert store.begin_describing(BEGINNING, seen)
     assert not store.begin_describing(BEGINNING + timedelta(seconds=1), seen)
@@ -141,7 +141,7 @@ SENT = {
 }
 
 
-def test_of_two_who_looked_at_once_one_keeps_what_is_dispatched(store: SightingStore) -> None:
+def test_dispatched_items_are_kept_by_one_of_two_concurrent_ticks(store: SightingStore) -> None:
     seen = store.load().round
     assert store.keep_dispatched(SENT, seen)
     assert not store.keep_dispatched({}, seen)
@@ -311,7 +311,7 @@ class TestOnDynamoDb:
                 call()
         assert client.scan(TableName="orders")["Items"] == [{"orderId": {"S": "1"}}]
 
-    def test_of_a_lease_in_two_chunks_the_later_sighting_counts(self, client: Any) -> None:
+    def test_later_sighting_of_a_lease_in_two_chunks_counts(self, client: Any) -> None:
         """Two ticks wrote lists of different lengths at once. The later one can only delay an expiry."""
         store = DynamoDbSightingStore(lambda: client, "sightings")
         key = "shardId-000000000000"

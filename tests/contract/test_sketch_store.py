@@ -43,7 +43,7 @@ def names(store: SketchStore) -> set[str]:
     return {sketch.shard_id for sketch in store.sketches()}
 
 
-def test_nothing_is_there_before_anything_was_kept(store: SketchStore) -> None:
+def test_sketches_are_empty_at_first(store: SketchStore) -> None:
     assert store.sketches() == ()
 
 

@@ -72,7 +72,7 @@ def dynamodb(request: pytest.FixtureRequest) -> DynamoDbSnapshotStore:
     return found
 
 
-def test_they_are_kept_by_name_and_come_in_order(store: SnapshotStore) -> None:
+def test_snapshots_are_kept_by_name_and_listed_in_order(store: SnapshotStore) -> None:
     assert store.snapshots() == ()
     later = replace(SNAPSHOT, name="later", taken_at=BEGINNING + timedelta(hours=1))
     for each in (later, replace(SNAPSHOT, why="once"), SNAPSHOT):
@@ -135,7 +135,7 @@ def test_snapshot_deletes_items_that_a_killed_writer_left_a_day_ago(
 
 
 @pytest.mark.emulator
-def test_one_that_was_cut_short_is_not_restored_and_hides_no_other(dynamodb: DynamoDbSnapshotStore) -> None:
+def test_incomplete_snapshot_is_listed_as_damaged_and_hides_no_other(dynamodb: DynamoDbSnapshotStore) -> None:
     """A process that ends between its writes leaves the former one; one whose part is lost is known by its name."""
     dynamodb.keep_snapshot(large(8_000))
     dynamodb.keep_snapshot(replace(SNAPSHOT, name="later"))
@@ -158,7 +158,7 @@ def test_one_that_was_cut_short_is_not_restored_and_hides_no_other(dynamodb: Dyn
         ({"data": {"B": b"xx"}, "parts": {"N": "2"}}, "its item is damaged: KeyError"),
     ],
 )
-def test_one_that_cannot_be_read_has_its_name_and_hides_no_other(
+def test_unreadable_snapshot_is_listed_as_damaged_and_hides_no_other(
     dynamodb: DynamoDbSnapshotStore, columns: dict[str, dict[str, object]], says: str
 ) -> None:
     dynamodb.keep_snapshot(SNAPSHOT)

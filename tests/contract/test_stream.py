@@ -137,7 +137,7 @@ def test_latest_brings_what_comes_after_it_was_opened(bench_of: Callable[[int], 
     assert [record.data for record in read(bench.stream, later)[0]] == [b"after"]
 
 
-def test_at_and_after_a_sequence_number(bench_of: Callable[[int], Bench]) -> None:
+def test_stream_is_read_at_or_after_a_sequence_number(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     sequence_numbers = [bench.put(b"%d" % n) for n in range(3)]
     at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, sequence_number=sequence_numbers[1])
@@ -146,7 +146,7 @@ def test_at_and_after_a_sequence_number(bench_of: Callable[[int], Bench]) -> Non
     assert data_from(bench.stream, FIRST, after(sequence_numbers[2])) == []
 
 
-def test_at_a_moment(bench_of: Callable[[int], Bench]) -> None:
+def test_stream_is_read_from_a_timestamp(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     bench.put(b"before")
     between = bench.let_time_pass()

@@ -19,11 +19,11 @@ def test_each_section_of_a_version_stands_once_and_in_order() -> None:
         assert sections == [section for section in SECTIONS if section in sections], version.splitlines()[0]
 
 
-def test_this_version_is_the_newest_or_the_one_before_the_unreleased() -> None:
+def test_changelog_begins_with_this_version_or_the_unreleased() -> None:
     newest = [version.splitlines()[0] for version in VERSIONS][:2]
     assert any(re.search(rf"(?<!\d){re.escape(each)}", " ".join(newest)) for each in (__version__, __version__[:3]))
 
 
-def test_nothing_is_said_twice() -> None:
+def test_changelog_lists_nothing_twice() -> None:
     said = re.findall(r"^\* (.{40})", TEXT, re.MULTILINE)
     assert len(said) == len(set(said))

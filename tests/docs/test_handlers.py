@@ -27,13 +27,13 @@ PROGRAM = "\n\n".join(EXAMPLES)
 
 
 @pytest.mark.slow
-def test_its_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_handler_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(PROGRAM, str(DOCUMENT), "exec"), {"__name__": "handlers"})  # noqa: S102 - our own documentation
     assert re.match(r"20 seeds, \d+ records, \d+ of them more than once", capsys.readouterr().out)
 
 
 @pytest.mark.slow
-def test_its_examples_are_typed(tmp_path: Path) -> None:
+def test_handler_examples_pass_mypy(tmp_path: Path) -> None:
     (tmp_path / "examples.py").write_text(PROGRAM)
     command = [
         sys.executable,

@@ -21,5 +21,5 @@ def test_a_limit_is_what_the_code_has(what: str, value: str, module: str, name: 
     assert known == int(value.replace(",", "")), what
 
 
-def test_there_are_limits() -> None:
+def test_limits_are_listed() -> None:
     assert len(LIMITS) > 25

@@ -36,7 +36,7 @@ for program in sys.argv[1:]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", first(0, CODE))
-def test_its_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
+def test_example_stacks_are_synthesized(document: str, tmp_path: Path) -> None:
     """In a separate process, because the CDK resolves paths from its folder."""
     (tmp_path / "handlers").mkdir()
     (tmp_path / "handlers/orders.py").write_text(CODE[document])
@@ -52,7 +52,7 @@ def test_example_after_a_mapping_starts_at_a_timestamp_without_a_maximum_age() -
     assert "maximum_record_age" not in after.text
 
 
-def test_one_bad_record_of_twenty_that_is_named_sets_thirteen_aside() -> None:
+def test_bad_record_of_twenty_that_is_named_sets_thirteen_aside() -> None:
     """As the page says. If the handler raises instead, only the bad record is set aside."""
     bad = b"7"
 

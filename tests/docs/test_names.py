@@ -156,7 +156,7 @@ def test_every_document_is_led_to_from_readme() -> None:
 
 
 @pytest.mark.parametrize("document", CURRENT, ids=name_of)
-def test_nothing_that_readers_cannot_open_is_cited(document: Path) -> None:
+def test_documents_cite_only_what_readers_can_open(document: Path) -> None:
     text = document.read_text()
     assert not re.findall(r"(?i)\bthe frame\b|\bthe seed['’]s\b|\(the seed\)", text)
     assert 'pip install "sublet[' not in re.sub(r'pip install "sublet\[\w+(,\w+)*\] @', "", text)

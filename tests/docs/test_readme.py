@@ -24,7 +24,7 @@ LINES_MAX = 120
 STACK, PROCESS, *_ = [block.text for block in blocks(ROOT / "docs/operations.md") if block.language == "python"]
 
 
-def test_it_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.read_text().splitlines()) <= LINES_MAX
 
 
@@ -47,7 +47,7 @@ def test_a_name_is_explained_where_it_first_stands(name: str, explained: str) ->
     assert name not in prose.partition(explained)[0]
 
 
-def test_its_costs_are_those_of_the_whole_bill() -> None:
+def test_readme_costs_are_those_of_the_whole_bill() -> None:
     five, _, public, _, nat = (sum(parts) for parts in whole(10).values())
     watched = metrics_and_alarms(10)
     said = [float(figure) for figure in re.findall(r"\$([\d.]+)", README.read_text())]

@@ -67,7 +67,7 @@ def _made_by_the_run(aws: EmbeddedAws) -> list[str]:
     return [name for name in names if PLAN.prefix in name]
 
 
-def test_one_thing_that_cannot_be_removed_does_not_keep_the_others() -> None:
+def test_failed_removal_of_one_resource_does_not_keep_the_others() -> None:
     removed: list[str] = []
 
     def refuses() -> None:

@@ -81,7 +81,7 @@ def test_every_listener_is_on_loopback(embedded_aws: EmbeddedAws) -> None:
     assert all(address.startswith("127.0.0.1:") for address in addresses), addresses
 
 
-def test_it_answers_on_loopback_alone(embedded_aws: EmbeddedAws) -> None:
+def test_embedded_aws_answers_on_loopback_alone(embedded_aws: EmbeddedAws) -> None:
     """The same from outside, without `ss`: another address of this machine gets no connection."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -119,7 +119,7 @@ with embedded_aws() as aws:
         ("wait", signal.SIGKILL),
     ],
 )
-def test_nothing_is_left_however_the_program_ends(behaviour: str, signal_number: int | None) -> None:
+def test_embedded_aws_leaves_nothing_however_the_program_ends(behaviour: str, signal_number: int | None) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, behaviour],
         cwd=ROOT,

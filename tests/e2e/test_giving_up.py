@@ -75,7 +75,7 @@ def destination(aws: EmbeddedAws, application: str) -> Destination:
     return Destination(f"arn:aws:s3:::{name}/aside", store, copies=1)
 
 
-def test_on_lambda_it_is_set_aside_and_redriven(
+def test_poison_record_on_lambda_is_set_aside_and_redriven(
     aws: EmbeddedAws, application: str, destination: Destination, tmp_path: Path
 ) -> None:
     """Powertools returns what failed. So, as with an event source mapping, the records after the poison record in its

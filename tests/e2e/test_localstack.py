@@ -155,7 +155,7 @@ with localstack() as aws:
 
 
 @pytest.mark.parametrize("killed", ["the program", "LocalStack"])
-def test_nothing_is_left_after_a_kill(killed: str) -> None:
+def test_localstack_leaves_no_process_after_a_kill(killed: str) -> None:
     """LocalStack's own children are in sessions of their own, so they have to notice by themselves that it has gone."""
     with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None

@@ -98,7 +98,7 @@ def forget_that_they_were_caught_up_lately(fleet: Fleet) -> None:
 
 
 @explores
-def test_one_shard_waits_and_the_other_goes_on(fleet: Fleet) -> None:
+def test_paused_shard_waits_and_the_other_goes_on(fleet: Fleet) -> None:
     stopped, running = sorted(shard["ShardId"] for shard in fleet.open_shards())
     texts = fleet.produce(KEYS)
     fleet.tick()

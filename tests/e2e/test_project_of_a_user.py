@@ -67,14 +67,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_nothing_of_this_repository_is_on_their_path(project: Path) -> None:
+def test_users_project_imports_nothing_of_this_repository(project: Path) -> None:
     say = "import sublet, sublet_cdk, sys; print(sublet.__file__, sublet_cdk.__file__, *sys.path, sep='\\n')"
     said = run([str(project / ".venv/bin/python"), "-c", say], project).split()
     assert all(str(project) in path for path in said[:2])
     assert not [path for path in said if str(Path(__file__).resolve().parents[2]) in path]
 
 
-def test_without_a_line_of_cdk_the_command_writes_the_same_template(project: Path) -> None:
+def test_synth_command_writes_the_template_without_a_cdk_program(project: Path) -> None:
     (project / "node_modules").symlink_to(NODE_MODULES)  # or npx would fetch the CDK's command line from npm
     own = [
         *("--application", "orders-audit", "--handler-code", "handlers", "--handler", "orders:handle"),

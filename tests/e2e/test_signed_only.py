@@ -69,7 +69,7 @@ def root(exported: Mapping[str, str]) -> Credentials:
     return Credentials(exported["AWS_ACCESS_KEY_ID"], exported["AWS_SECRET_ACCESS_KEY"])
 
 
-def test_its_keys_cannot_be_guessed(root: Credentials) -> None:
+def test_root_keys_cannot_be_guessed(root: Credentials) -> None:
     assert root.access_key != "test"
     assert len(root.secret_key) == 40
 

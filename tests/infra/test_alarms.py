@@ -137,7 +137,7 @@ def test_each_metric_of_an_alarm_is_priced(template: Template) -> None:
     assert sum(len(queries) or 1 for queries in stats) == ALARMED_METRICS
 
 
-def test_these_are_all_of_them(template: Template) -> None:
+def test_alarms_are_the_expected_ones(template: Template) -> None:
     assert set(alarms_of(template)) == EXPECTED.keys() | SILENCE.keys() | ON_MATH
 
 
@@ -218,7 +218,7 @@ def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) ->
         assert f"ConsumerAlarms{name}" in body
 
 
-def test_who_is_told_of_a_hot_shard_finds_its_name_with_one_click(template: Template) -> None:
+def test_hot_shard_alarm_links_to_a_dashboard_that_names_the_shard(template: Template) -> None:
     """The alarm's text has a link to the dashboard, and the dashboard lists what the lease manager's log names."""
     (body,) = [
         each["Properties"]["DashboardBody"] for each in template.find_resources("AWS::CloudWatch::Dashboard").values()

@@ -47,7 +47,7 @@ def test_the_bytecode_is_what_runs_and_names_no_folder_of_this_machine(code: Pat
     assert str(code).encode() not in compiled.read_bytes()
 
 
-def test_without_that_python_nothing_is_added(code: Path) -> None:
+def test_bytecode_is_not_added_without_that_python(code: Path) -> None:
     add_bytecode(code, "3.99", CODE)
     assert not list(code.rglob("*.pyc"))
 

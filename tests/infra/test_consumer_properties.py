@@ -398,7 +398,7 @@ def test_a_lambda_event_handler_gets_the_role_that_reads_the_stream(build: Build
     assert variables["SUBLET_HANDLER_CONTRACT"] == "lambda_event"
 
 
-def test_one_of_another_contract_is_refused_when_the_stack_is_made(build: Build) -> None:
+def test_handler_of_another_contract_is_refused_at_synth(build: Build) -> None:
     with pytest.raises(SettingsError, match="set handler_contract=lambda_event"):
         build({"handler": "lambdas:handler"})
 

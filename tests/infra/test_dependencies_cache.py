@@ -21,7 +21,7 @@ def test_two_at_once_make_one_and_leave_nothing_else(tmp_path: Path) -> None:
     assert (first / "python" / "msgspec").is_dir()
 
 
-def test_one_that_is_there_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_existing_dependencies_are_taken_as_they_are(tmp_path: Path) -> None:
     there = place(LAYER, "x86_64", tmp_path)
     there.mkdir()
     assert build(LAYER, "x86_64", tmp_path) == there

@@ -51,7 +51,7 @@ def test_a_consumer_is_registered_and_its_workers_get_its_arn(build: Build) -> N
     assert settings.reading is Reading.FAN_OUT
 
 
-def test_it_is_deregistered_with_the_stack(build: Build) -> None:
+def test_consumer_is_deregistered_with_the_stack(build: Build) -> None:
     template = Template.from_stack(build(**FITTING))
     (consumer,) = template.find_resources("AWS::Kinesis::StreamConsumer").values()
     assert "DeletionPolicy" not in consumer, "CloudFormation's own default is to delete it"
@@ -80,7 +80,7 @@ def test_a_registered_one_is_used_as_it_is(build: Build) -> None:
     assert {each.resource for each in allowed(template, "LeaseWorkerRole") if each.action in MAY} == {CONSUMER}
 
 
-def test_without_it_nothing_is_registered_and_nobody_may_subscribe(build: Build) -> None:
+def test_stack_without_fan_out_registers_no_consumer_and_may_not_subscribe(build: Build) -> None:
     template = Template.from_stack(build())
     template.resource_count_is("AWS::Kinesis::StreamConsumer", 0)
     assert not [each for each in allowed(template, "LeaseWorkerRole") if each.action in MAY]

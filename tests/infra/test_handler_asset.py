@@ -76,7 +76,7 @@ def test_a_handler_of_another_contract_gets_an_error_that_names_its_contract(
         stage(code, handler, contract)
 
 
-def test_it_is_staged_under_its_own_contract(code: Path) -> None:
+def test_handler_is_staged_under_its_own_contract(code: Path) -> None:
     (code / "lambdas.py").write_text(
         "import x\n@x\ndef decorated(event, context): ...\ndef handler(event, context): ...\n"
     )

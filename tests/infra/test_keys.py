@@ -41,7 +41,7 @@ def may(template: Template, function: str) -> dict[str, set[str]]:
     return {duty: actions for duty, (actions, resource) in role(template, function).items() if resource == KEY_ARN}
 
 
-def test_by_default_there_are_none(build: Build) -> None:
+def test_stack_has_no_kms_keys_by_default(build: Build) -> None:
     template = Template.from_stack(build())
     assert may(template, "LeaseWorker") == may(template, "LeaseManager") == {}
     for table in template.find_resources("AWS::DynamoDB::Table").values():

@@ -389,7 +389,7 @@ def test_the_outputs_that_tools_read(template: Template) -> None:
     }
 
 
-def test_nothing_in_the_template_knows_an_account(build: Build) -> None:
+def test_template_contains_no_account(build: Build) -> None:
     text = json.dumps(Template.from_stack(build({"stream_arn": None})).to_json())
     assert "123456789012" not in text
 

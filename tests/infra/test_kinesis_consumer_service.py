@@ -150,7 +150,7 @@ def variables(container: Properties) -> dict[str, Any]:
     return {each["Name"]: each["Value"] for each in container["Environment"]}
 
 
-def test_its_settings_are_of_a_process_that_creates_no_table(template: Template) -> None:
+def test_service_settings_are_those_of_a_process_that_creates_no_table(template: Template) -> None:
     consumer = container(template, "consumer")
     environment = variables(consumer)
     settings = Settings.from_environment({name: str(value) for name, value in environment.items()})
@@ -214,7 +214,7 @@ def test_tasks_are_scaled_by_cpu_and_lag(template: Template) -> None:
     assert by_metric == {"ECSServiceAverageCPUUtilization": 60, "millis_behind_latest": 60_000}
 
 
-def test_on_spot_one_task_is_not(make: Make) -> None:
+def test_spot_service_keeps_one_task_on_demand(make: Make) -> None:
     service = only(Template.from_stack(make(spot=True)), "AWS::ECS::Service")
     assert service["CapacityProviderStrategy"] == [
         {"CapacityProvider": "FARGATE", "Base": 1, "Weight": 0},
@@ -222,7 +222,7 @@ def test_on_spot_one_task_is_not(make: Make) -> None:
     ]
 
 
-def test_it_has_the_alarms_and_the_dashboard_of_a_process(template: Template) -> None:
+def test_service_has_the_alarms_and_the_dashboard_of_a_process(template: Template) -> None:
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
     alarms = template.find_resources("AWS::CloudWatch::Alarm")
     assert any("Lagging" in name for name in alarms)
@@ -241,7 +241,7 @@ def test_an_image_of_ones_own_has_its_command_and_nothing_to_fetch(make: Make) -
     assert by_default["Command"] == ["python", "-m", "sublet", "run", "--no-create"]
 
 
-def test_beside_a_deployment_on_lambda_it_has_its_tables(make: Make) -> None:
+def test_service_uses_the_tables_of_a_deployment_on_lambda(make: Make) -> None:
     stack = Stack(an_app(), "other")
     tables = {
         name: dynamodb.Table.from_table_name(stack, name, table)

@@ -220,7 +220,7 @@ class Allowed(NamedTuple):
     conditions: str = ""
 
 
-def test_it_is_said_of_every_call_who_makes_it() -> None:
+def test_every_call_names_its_caller() -> None:
     found = {(site.file, said_under(site), site.operation) for site in call_sites()}
     said = {(file, function, operation) for (file, function), calls in USES.items() for operation in calls}
     assert found == said
@@ -252,7 +252,7 @@ def test_the_functions_of_a_consumer(build: Build, destination: str | None, serv
         assert by_duty(allowed(template, f"{name}Role")) == of_service(needed(role), service), name
 
 
-def test_beside_a_kcl_3_fleet(build: Build) -> None:
+def test_roles_beside_a_kcl_3_fleet_may_do_what_their_calls_need(build: Build) -> None:
     table = dynamodb.Table.from_table_name(Stack(an_app(), "tables"), "Table", "orders-audit")
     template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS))
     for name, role in (("LeaseManager", "manager"), ("LeaseWorker", "worker")):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK_FILES = sorted((ROOT / "requirements").glob("*.txt"))
 
 
-def test_there_is_one_for_each_environment() -> None:
+def test_lock_file_exists_for_each_environment() -> None:
     names = {path.stem for path in LOCK_FILES}
     assert names == {
         "bench",

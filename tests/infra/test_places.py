@@ -70,7 +70,7 @@ def test_a_table_of_another_place_is_refused(make: Make, elsewhere: dict[str, st
         make(STREAM, arn("dynamodb", "table/orders-audit", **elsewhere))
 
 
-def test_where_the_stack_goes_anywhere_the_table_has_to_be_where_the_stream_is(make: Make) -> None:
+def test_lease_table_must_be_where_the_stream_is_without_an_environment(make: Make) -> None:
     make(STREAM, TABLE, None)
     with pytest.raises(SettingsError, match="setting lease_table = "):
         make(STREAM, arn("dynamodb", "table/orders-audit", region="us-east-1"), None)

@@ -70,7 +70,7 @@ def test_the_local_template_has_paths_into_the_folder(plain: Path) -> None:
     assert {"orders.py", "python/sublet/__init__.py", "python/dependency.py"} <= names
 
 
-def test_nothing_of_the_cdk_is_needed(plain: Path) -> None:
+def test_plain_template_needs_no_cdk_bootstrap(plain: Path) -> None:
     for name in ("template.json", "template.local.json"):
         text = (plain / name).read_text()
         assert not re.search(r"cdk-hnb|Bootstrap|aws:asset", text)

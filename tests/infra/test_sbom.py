@@ -7,7 +7,7 @@ import re
 from infra.sbom import ROOT, document, python_parts
 
 
-def test_it_can_be_made_and_names_all_that_is_locked() -> None:
+def test_sbom_names_every_locked_package_with_its_hash() -> None:
     components = document()["components"]
     references = [each["bom-ref"] for each in components]
     assert len(set(references)) == len(references)

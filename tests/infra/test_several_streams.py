@@ -97,7 +97,7 @@ def test_only_the_lease_manager_looks_which_streams_there_are(template: Template
     assert not {"streams", "tags"} & worker.keys()
 
 
-def test_its_permissions_are_those_of_its_calls(make: Make) -> None:
+def test_lease_managers_permissions_are_those_of_its_calls(make: Make) -> None:
     """Of several streams, a manager makes the calls that find them, and all others as of one."""
     template = make(streams="orders,audit-*")
     found, wanted = (
@@ -112,7 +112,7 @@ def test_a_choice_without_tags_asks_for_none(make: Make) -> None:
     assert not {"tags", "stream-by-tag-0"} & statements(template, "LeaseManagerRole").keys()
 
 
-def test_one_stream_or_several(make: Make) -> None:
+def test_stream_and_streams_exclude_each_other(make: Make) -> None:
     with pytest.raises(SettingsError, match="required; or streams"):
         make()
     of_one = kinesis.Stream.from_stream_arn(Stack(an_app(), "one"), "Stream", STREAM_ARN)

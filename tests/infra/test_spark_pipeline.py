@@ -398,7 +398,7 @@ def test_an_alarm_watches_one_metric(template: Template, name: str) -> None:
     ) == EXPECTED[name]
 
 
-def test_these_are_all_alarms_and_each_tells_the_topic(make: Make) -> None:
+def test_pipeline_alarms_are_the_expected_ones_and_tell_the_topic(make: Make) -> None:
     arn = "arn:aws:sns:eu-central-1:123456789012:alarms"
     topic = sns.Topic.from_topic_arn(Stack(an_app(), "topics"), "Topic", arn)
     found = Template.from_stack(make(alarm_topic=topic)).find_resources("AWS::CloudWatch::Alarm")
@@ -483,9 +483,7 @@ def test_isolated_subnets_will_do_for_a_network_with_endpoints(make: Make) -> No
     ],
     ids=["no network", "no way out", "public"],
 )
-def test_where_no_worker_could_reach_kinesis_nothing_is_synthesized(
-    make: Make, given: dict[str, Any], says: str
-) -> None:
+def test_pipeline_is_refused_where_no_worker_could_reach_kinesis(make: Make, given: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         make(**given)
 

@@ -78,7 +78,7 @@ def test_a_window_that_is_done_costs_three_states() -> None:
     assert Fleet().run(one_item()).visited == ["EachItem", "RunWindow", "AfterWindow", "Done"]
 
 
-def test_again_runs_the_next_window_with_the_item_that_the_worker_returned() -> None:
+def test_state_machine_runs_the_next_window_with_the_returned_item() -> None:
     report, given = event("worker_to_choice.json"), event("map_item_to_worker.json")
     seen: list[Json] = []
 
@@ -91,7 +91,7 @@ def test_again_runs_the_next_window_with_the_item_that_the_worker_returned() -> 
     assert seen == [given, report["item"]]
 
 
-def test_again_ends_when_the_item_has_no_windows_left() -> None:
+def test_state_machine_prompts_a_tick_when_the_item_has_no_windows_left() -> None:
     fleet = Fleet(forever="again")
     output = fleet.run(one_item(windows_left=5)).output
     assert [window["windows_left"] for window in fleet.windows] == [5, 4, 3, 2, 1]

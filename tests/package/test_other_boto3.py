@@ -32,7 +32,7 @@ WITHOUT_EMULATORS = (
     "tests/contract/test_put_records.py",
 )
 NEWER = (
-    "not embedded and not moto and not test_where_the_account_is_known_dynamodb_has_one_too "
+    "not embedded and not moto and not test_dynamodb_host_is_the_accounts_where_the_account_is_known "
     "and not test_a_service_that_cuts_off_every_reply_is_unavailable"
 )
 """Only a later botocore knows DynamoDB's account endpoints; an older one reports a reply that is always truncated as

@@ -240,7 +240,7 @@ def test_steal_by_throughput_never_widens_the_spread(
 
 
 @given(st.data(), st.lists(st.sampled_from([None, "us", "w1", "w2", "w3"]), max_size=25), st.booleans())
-def test_by_leases_as_many_are_chosen_as_java_s_taker_takes(
+def test_choice_by_leases_equals_the_count_of_javas_taker(
     data: st.DataObject, owners: list[str | None], priority: bool
 ) -> None:
     """Ours goes on after the very old ones, where Java waits for its next run."""

@@ -154,7 +154,9 @@ almost_aggregates = st.builds(
 
 
 @given(st.lists(anything | almost_aggregates, max_size=5), st.none() | ranges)
-def test_it_never_raises_and_keeps_the_order(contents: list[bytes], hash_key_range: HashKeyRange | None) -> None:
+def test_deaggregation_never_raises_and_keeps_the_order(
+    contents: list[bytes], hash_key_range: HashKeyRange | None
+) -> None:
     stream_records = [StreamRecord(str(n), data, "outer", MOMENT) for n, data in enumerate(contents)]
     result = deaggregate(stream_records, keys_inside(hash_key_range))
     order = [(int(r.sequence_number), r.sub_sequence_number) for r in result.user_records]
@@ -162,7 +164,7 @@ def test_it_never_raises_and_keeps_the_order(contents: list[bytes], hash_key_ran
 
 
 @given(almost_aggregates)
-def test_it_reads_what_a_naive_reader_reads(data: bytes) -> None:
+def test_deaggregation_equals_a_naive_reader(data: bytes) -> None:
     """The columns give what reading field by field gives: the records one by one, or the whole as plain."""
     result = deaggregate([stream_record(data)], None)
     found = [(r.partition_key, r.explicit_hash_key, r.data) for r in result.user_records]

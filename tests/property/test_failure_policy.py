@@ -80,7 +80,7 @@ def test_every_record_is_done_or_set_aside_once_and_in_order(
 
 
 @given(batches(), st.integers(0, 4), st.booleans())
-def test_it_does_what_the_event_source_mapping_does(
+def test_failure_policy_equals_the_event_source_mapping(
     batch: tuple[int, frozenset[int]], retries: int, bisects: bool
 ) -> None:
     count, poison = batch

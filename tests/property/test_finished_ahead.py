@@ -70,7 +70,9 @@ def test_a_text_as_it_stands_in_a_row() -> None:
 
 
 @given(st.data(), st.text("abc", max_size=3), st.integers(0, 200), st.integers(0, 3))
-def test_it_covers_what_its_lane_has_come_to(data: st.DataObject, key: str, at: int, sub: int) -> None:
+def test_finished_ahead_covers_records_up_to_its_lanes_position(
+    data: st.DataObject, key: str, at: int, sub: int
+) -> None:
     ahead = data.draw(finished_aheads(TRIM_HORIZON))
     to = ahead.up_to[lane_of(key, len(ahead.up_to))]
     assert ahead.covers(record(key, at, sub)) == (to is not None and Checkpoint(str(at), sub) <= to)

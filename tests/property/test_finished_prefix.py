@@ -12,7 +12,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda d
 
 
 @given(RANGES)
-def test_it_knows_what_a_set_knows(ranges: list[tuple[int, int]]) -> None:
+def test_finished_prefix_equals_a_set(ranges: list[tuple[int, int]]) -> None:
     prefix, known = FinishedPrefix(), set[int]()
     for start, end in ranges:
         prefix, known = prefix.finish(start, end), known | set(range(start, end))
@@ -22,7 +22,7 @@ def test_it_knows_what_a_set_knows(ranges: list[tuple[int, int]]) -> None:
 
 
 @given(RANGES)
-def test_its_ranges_are_in_order_and_do_not_touch(ranges: list[tuple[int, int]]) -> None:
+def test_finished_ranges_are_in_order_and_do_not_touch(ranges: list[tuple[int, int]]) -> None:
     prefix = FinishedPrefix()
     for start, end in ranges:
         prefix = prefix.finish(start, end)
@@ -31,7 +31,7 @@ def test_its_ranges_are_in_order_and_do_not_touch(ranges: list[tuple[int, int]])
 
 
 @given(st.permutations(range(20)))
-def test_whatever_the_order_all_is_one_beginning_in_the_end(order: list[int]) -> None:
+def test_finished_prefix_covers_all_in_any_order(order: list[int]) -> None:
     prefix = FinishedPrefix()
     for number in order:
         prefix = prefix.finish(number, number + 1)

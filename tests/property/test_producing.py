@@ -63,7 +63,7 @@ def put(world: ProducingWorld) -> Sequence[bytes]:
 
 
 @pytest.mark.parametrize("seed", first(12, range(300)))
-def test_without_a_lost_answer_each_record_comes_once_and_each_key_in_order(seed: int) -> None:
+def test_records_arrive_once_and_in_order_of_their_key_without_a_lost_answer(seed: int) -> None:
     world = drawn(seed, RULES, loses=0)
     sent = put(world)
     assert numbers_by_key(delivered(world.stream)) == numbers_by_key(sent)
@@ -83,7 +83,7 @@ def test_a_lost_answer_repeats_records_and_loses_none(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", first(12, range(300)))
-def test_without_order_each_record_still_comes_once(seed: int) -> None:
+def test_unordered_records_arrive_once(seed: int) -> None:
     world = drawn(seed, replace(RULES, ordered=False), loses=0)
     sent = put(world)
     assert sorted(delivered(world.stream)) == sorted(sent)

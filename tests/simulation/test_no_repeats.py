@@ -26,7 +26,7 @@ CALM = frozenset(Fault)
     ],
     ids=["side by side, calm", "side by side", "one by one, calm", "one by one"],
 )
-def test_nothing_comes_again_without_an_excuse(world: partial[Result]) -> None:
+def test_records_are_repeated_only_for_a_known_reason(world: partial[Result]) -> None:
     assert world().violation is None
 
 

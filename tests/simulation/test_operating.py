@@ -26,7 +26,7 @@ SEEDS = range(4)
 """`make simulate WORLDS=operating` draws new ones."""
 
 
-def test_whatever_an_operator_does() -> None:
+def test_simulation_holds_its_promises_whatever_an_operator_does() -> None:
     broken = {seed: found for seed in SEEDS if (found := operate_in(seed).violation)}
     assert not broken, broken
 

@@ -30,7 +30,7 @@ def switched(seed: int, *, is_recorded: bool = False) -> Result:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seeds", in_blocks(range(24), size=6, few=2))
-def test_nothing_that_the_stream_has_placed_is_lost(seeds: Sequence[int]) -> None:
+def test_records_placed_by_kinesis_are_never_lost(seeds: Sequence[int]) -> None:
     broken = {seed: found for seed in seeds if (found := switched(seed).violation)}
     assert not broken, broken
 

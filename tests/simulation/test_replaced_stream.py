@@ -8,7 +8,7 @@ from sublet.testing.simulation.run import play
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nothing_of_the_new_stream_is_handled_or_written(seed: int) -> None:
+def test_fleet_handles_and_writes_nothing_of_a_recreated_stream(seed: int) -> None:
     assert play(seed, replaced=True).violation is None
 
 

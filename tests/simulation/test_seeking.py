@@ -18,7 +18,7 @@ SEEDS = range(12)
 """`make simulate WORLDS=seeking` draws new ones."""
 
 
-def test_nothing_is_lost_or_overwritten_wherever_positions_go() -> None:
+def test_seeks_lose_and_overwrite_nothing() -> None:
     broken = {seed: found for seed in SEEDS if (found := seek_in(seed).violation)}
     assert not broken, broken
 

@@ -81,7 +81,7 @@ PLANTED = {
 }
 
 
-def test_nothing_is_lost_or_skipped_wherever_a_deployment_goes() -> None:
+def test_deployments_between_versions_lose_and_skip_nothing() -> None:
     broken = {seed: found for seed in SEEDS if (found := roll(seed).violation)}
     assert not broken, broken
 

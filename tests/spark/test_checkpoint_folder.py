@@ -47,7 +47,7 @@ def test_a_batch_is_committed_when_its_offset_is_that_of_a_commit(tmp_path: Path
     assert commits.has(offset(99)) is False
 
 
-def test_before_the_first_commit_there_is_none(tmp_path: Path) -> None:
+def test_folder_has_no_commit_before_the_first(tmp_path: Path) -> None:
     assert FolderCommits(LocalFolder(tmp_path / "nothing")).has(offset(0)) is False
     assert in_folder(tmp_path, files(planned=1)).has(offset(0)) is False
 
@@ -66,11 +66,11 @@ def test_a_folder_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
         ("file:///tmp/a%20b", FolderCommits),
     ],
 )
-def test_where_a_folder_is_looked_for(location: str | None, kind: type[object]) -> None:
+def test_checkpoint_location_decides_the_kind_of_folder(location: str | None, kind: type[object]) -> None:
     assert isinstance(commits_in(location), kind)
 
 
-def test_in_s3(embedded_aws: EmbeddedAws) -> None:
+def test_commits_are_read_from_s3(embedded_aws: EmbeddedAws) -> None:
     s3, bucket = embedded_aws.client("s3"), f"checkpoints-{os.getpid()}"
     s3.create_bucket(Bucket=bucket)
     commits = FolderCommits(ObjectFolder(s3, bucket, "/queries/orders/"))

@@ -46,7 +46,7 @@ def test_ctrl_c_while_spark_holds_the_leases_leaves_nothing_running(tmp_path: Pa
         demo.stop(signal.SIGINT)
 
 
-def test_without_java_it_says_so_in_a_sentence(tmp_path: Path) -> None:
+def test_demo_without_java_says_so_in_a_sentence(tmp_path: Path) -> None:
     with started_demo(tmp_path / "output", JAVA_HOME=str(tmp_path)) as demo:
         assert demo.wait(60) == 1
     assert demo.said == (

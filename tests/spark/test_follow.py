@@ -52,7 +52,7 @@ def consume(
     assert done(), "the fleet did not get there in 20 s"
 
 
-def test_from_a_fleet_through_a_reshard_and_in_mid_aggregate() -> None:
+def test_query_follows_a_fleet_through_a_reshard_and_within_an_aggregate() -> None:
     """The fleet ends a parent and stops in the middle of a child's aggregate. None missing, none twice."""
     inner, table = MemoryStream(1, clock=SystemClock(), name="orders"), MemoryLeaseTable()
     produced = [b"%d" % n for n in range(100)]

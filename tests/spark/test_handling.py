@@ -134,7 +134,7 @@ def test_each_failure_is_in_the_log_without_what_the_record_holds(stream: Memory
         assert "plain" not in str(line)
 
 
-def test_one_that_fails_for_good_fails_the_task_and_nothing_after_it_is_handled(stream: MemoryStream) -> None:
+def test_batch_that_keeps_failing_fails_the_task_and_nothing_later_is_handled(stream: MemoryStream) -> None:
     calls: list[str] = []
 
     def handle(batch: Batch) -> None:

@@ -113,7 +113,7 @@ def plug_in(table: MemoryLeaseTable) -> None:
         del vars(table)[name]
 
 
-def test_from_the_fleet_and_back_through_a_reshard_and_in_mid_aggregate() -> None:
+def test_leases_pass_between_fleet_and_query_through_a_reshard_and_aggregate() -> None:
     """The library's own process, then Spark, then the process, then Spark again with the same checkpoint."""
     inner, table = MemoryStream(1, clock=SystemClock(), name="orders"), MemoryLeaseTable()
     by_fleet: list[bytes] = []
@@ -601,7 +601,7 @@ def test_a_shard_that_is_past_retention_unread(fails: bool) -> None:
         assert {row(held.table, child).lease_owner for child in children} == {WORKER}
 
 
-def test_it_is_a_member_of_a_kcl_3_fleet_until_its_query_is_over() -> None:
+def test_query_reports_as_a_worker_of_a_kcl_3_fleet_until_it_ends() -> None:
     """The fleet's leader gives leases only to workers that report."""
     held = held_query(2)
     put_row(held.table, Lease("shardId-000000000000", TRIM_HORIZON))

@@ -240,9 +240,7 @@ def test_the_last_batch_is_committed_and_spark_never_says_so(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ending", ["kill_reader", "terminate_reader", "kill_everything"])
-def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
-    embedded_aws: EmbeddedAws, tmp_path: Path, ending: str
-) -> None:
+def test_killed_source_repeats_at_most_the_last_batch(embedded_aws: EmbeddedAws, tmp_path: Path, ending: str) -> None:
     """Its leases expire, or are released before Spark commits the current batch. Nothing is missed."""
     world = World(embedded_aws, tmp_path, f"source-{ending.replace('_', '-')}")
     with Producing(world.stream):
@@ -261,7 +259,9 @@ def test_when_the_source_itself_is_killed_the_last_batch_may_come_again(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_runs_of_one_checkpoint_lose_and_repeat_nothing_however_they_end(
+    embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
     """Runs with one checkpoint folder, and the fleet between two of them, while data flows and shards split and
     merge.
     """
@@ -277,7 +277,7 @@ def test_from_one_run_to_the_next_however_each_ends(embedded_aws: EmbeddedAws, t
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_query_over_spark_connect_holds_its_leases(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     """The source, and so the keeper, is beside the server's driver; the client has only a socket."""
     world = World(embedded_aws, tmp_path, "connect-hold")
     world.stream.produce()

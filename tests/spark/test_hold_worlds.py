@@ -100,7 +100,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", first(5, range(20)))
-def test_nothing_is_missing_and_nothing_comes_twice_when_ends_are_clean(seed: int) -> None:
+def test_clean_ends_lose_and_repeat_nothing(seed: int) -> None:
     world = World(seed)
     for _ in range(12):
         world.run_spark(clean=True)
@@ -113,7 +113,7 @@ def test_nothing_is_missing_and_nothing_comes_twice_when_ends_are_clean(seed: in
 
 
 @pytest.mark.parametrize("seed", first(5, range(10)))
-def test_nothing_is_missing_when_keepers_are_killed(seed: int) -> None:
+def test_killed_keepers_lose_nothing(seed: int) -> None:
     """Their leases expire; what was read since the last committed batch may come again."""
     world = World(seed)
     for _ in range(12):

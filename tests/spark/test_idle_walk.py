@@ -161,7 +161,7 @@ def test_remembered_walk_applies_to_its_own_position_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nothing_is_skipped_whatever_the_pace_of_the_walk_and_the_jitter_of_arrivals(seed: int) -> None:
+def test_walk_skips_nothing_at_any_pace_and_jitter_of_arrivals(seed: int) -> None:
     """Arrival times that are off by up to a minute, idle hours, records, restarts, each with its own seed."""
     print(f"seed {seed}")
     chance = Random(seed)

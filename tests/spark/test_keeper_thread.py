@@ -78,7 +78,7 @@ class Ended:
 
 
 @pytest.mark.parametrize("ending", [Ended.stop, Ended.terminate, Ended.lose_the_jvm])
-def test_it_gives_everything_back_at_what_was_committed(ending: Callable[[Ended], None]) -> None:
+def test_keeper_releases_every_lease_at_the_committed_position(ending: Callable[[Ended], None]) -> None:
     held = held_query()
     ends = Ended(held)
     held.query.keeper = ends.thread
@@ -174,7 +174,7 @@ def test_query_that_fails_in_preparation_releases_its_leases() -> None:
     assert Source(held).run_what_is_there() == 2
 
 
-def test_its_main_thread_can_be_ended_while_it_waits_for_an_answer() -> None:
+def test_main_thread_can_be_ended_while_it_waits_for_the_keeper() -> None:
     """A signal handler runs between any two steps of the main thread; here another thread does it."""
     held = held_query()
     ends = Ended(held)
@@ -194,7 +194,7 @@ def test_its_main_thread_can_be_ended_while_it_waits_for_an_answer() -> None:
     assert row(held).lease_owner is None
 
 
-def test_its_metrics_go_to_the_handlers_of_their_logger_and_never_to_standard_output(
+def test_keeper_metrics_go_to_their_logger_and_never_to_standard_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics, taken = keeper_metrics(Settings(application="audit", stream="orders")), StringIO()

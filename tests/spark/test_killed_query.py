@@ -113,7 +113,7 @@ class Killing:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_nothing_is_missing_and_nothing_comes_twice(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_killed_query_loses_and_repeats_nothing(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     seed = int(os.environ.get("SPARK_SEED", "20260131"))
     print(f"seed {seed}")
     (tmp_path / "batches").mkdir()

@@ -69,7 +69,7 @@ def test_the_lag_of_several_streams_names_each_one() -> None:
     ]
 
 
-def test_before_the_first_batch_nothing_is_known() -> None:
+def test_lag_is_unknown_before_the_first_batch() -> None:
     assert lag(SimpleNamespace(lastProgress=None)) == ()
 
 

@@ -94,7 +94,7 @@ def test_during_a_long_batch_the_lag_is_the_age_of_its_first_record() -> None:
     assert report(held).lag == timedelta(0)
 
 
-def test_with_a_limit_the_query_says_what_it_leaves_and_how_fast_it_gets_on() -> None:
+def test_query_with_a_limit_reports_lag_and_rates() -> None:
     held = held_query()
     put(held, *[b"x" * 1000] * 200)
     time_passes(held, 60, plans=True, limit=ONE)
@@ -105,7 +105,7 @@ def test_with_a_limit_the_query_says_what_it_leaves_and_how_fast_it_gets_on() ->
     assert said.bytes_per_second == pytest.approx(1000, abs=300)
 
 
-def test_without_a_limit_the_driver_does_not_know_the_rates() -> None:
+def test_query_without_a_limit_reports_no_rates() -> None:
     held = held_query()
     for _ in range(60):
         put(held, b"a")
@@ -114,7 +114,7 @@ def test_without_a_limit_the_driver_does_not_know_the_rates() -> None:
     assert (said.records_per_second, said.bytes_per_second) == (None, None)
 
 
-def test_its_reports_give_the_shard_a_word_as_any_worker_s_do() -> None:
+def test_query_reports_make_a_lagging_shard_behind() -> None:
     """Behind by more and more, with a limit that is too low."""
     held = held_query()
     for _ in range(12 * 60):

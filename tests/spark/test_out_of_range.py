@@ -50,7 +50,7 @@ def data_of(rows: list[Row]) -> Counter[bytes]:
     return Counter(row.data for row in rows)
 
 
-def test_on_a_stream_that_distributes_records_itself_every_aggregate_is_delivered() -> None:
+def test_every_aggregate_of_a_stream_in_auto_is_delivered() -> None:
     query = memory_query(3)
     query.stream.inner.distribution = AUTO
     wanted = put_aggregates(query, 5)
@@ -60,7 +60,7 @@ def test_on_a_stream_that_distributes_records_itself_every_aggregate_is_delivere
     assert {row.partition_key for row in query.all_rows} == {"k", None}
 
 
-def test_where_descriptions_do_not_tell_nothing_is_dropped() -> None:
+def test_no_aggregate_is_dropped_when_the_description_lacks_the_distribution() -> None:
     query = memory_query(2)
     query.stream.inner.distribution = None
     wanted = put_aggregates(query, 5)
@@ -211,7 +211,7 @@ def test_a_batch_read(distribution: RecordDistribution | None, delivered: int) -
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nothing_that_kinesis_placed_is_lost_however_it_is_switched(seed: int) -> None:
+def test_records_placed_by_kinesis_are_never_lost_however_it_is_switched(seed: int) -> None:
     """Switched at most every hour, which a query that plans every few minutes cannot miss; restarts and limits at
     random."""
     print(f"seed {seed}")

@@ -119,7 +119,7 @@ def test_every_record_is_in_raw_once_and_in_either_parsed_or_rejected(
     assert run(spark, settings(stream, tmp_path)).rows == {}
 
 
-def test_without_a_schema_there_is_raw_alone(spark: SparkSession, stream: FlightStream, tmp_path: Path) -> None:
+def test_pipeline_without_a_schema_writes_raw_alone(spark: SparkSession, stream: FlightStream, tmp_path: Path) -> None:
     run(spark, settings(stream, tmp_path, schema=None, transform=None))
     assert Counter(row["data"] for row in rows(tmp_path, "raw")) == Counter(stream.produced)
     assert sorted(path.name for path in (tmp_path / "lake").iterdir() if path.name[0] not in "._") == ["raw"]

@@ -267,7 +267,7 @@ def test_a_row_without_a_key_is_refused_by_name_where_keys_place_records(rows: C
     assert sink.writer.calls == []
 
 
-def test_nothing_is_aggregated_where_kinesis_places_records_and_the_log_says_so_once() -> None:
+def test_sink_aggregates_nothing_in_auto_and_logs_it_once() -> None:
     sink = Sink(RecordDistribution.AUTO, 3)
     rows: Columns = {"data": [b"%d" % n for n in range(50)], "partitionKey": ["k"] * 50}
     for _ in range(3):

@@ -103,7 +103,9 @@ def test_one_stream_then_two_then_those_of_a_pattern(
         run_available(spark, tmp_path, stream=one.name)
 
 
-def test_with_the_leases_of_an_application(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_query_of_several_streams_holds_the_leases_of_an_application(
+    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
     streams = Streams(embedded_aws, "leased")
     one, two = streams.create(), streams.create()
     one.produce()

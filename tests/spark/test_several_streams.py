@@ -168,7 +168,7 @@ def test_the_checkpoint_of_one_stream_is_continued_by_several() -> None:
     assert query.read == sorted(wanted)
 
 
-def test_one_stream_does_not_continue_the_checkpoint_of_several() -> None:
+def test_query_of_one_stream_refuses_a_checkpoint_of_several() -> None:
     query, alone = SeveralQuery("ab", stream="a,b"), memory_query(2)
     query.put("a", 5)
     query.clock.sleep(2 * SECOND)

@@ -64,7 +64,7 @@ def test_an_aggregate_without_a_key_has_user_records_with_theirs() -> None:
     assert [each.partition_key for each in found] == ["a", "b"]
 
 
-def test_it_shares_no_lane_with_others_for_its_order() -> None:
+def test_keyless_records_are_spread_over_all_lanes() -> None:
     lanes = lanes_of([keyless(number) for number in range(64)], 4)
     assert len(lanes) == 4, "spread over all of them"
 
@@ -99,7 +99,7 @@ def test_filter_criteria_find_it_by_null() -> None:
     assert [each.partition_key for each in wanted.wanted(given, {}).records] == [None]
 
 
-def test_it_is_put_without_the_field() -> None:
+def test_keyless_record_is_put_without_a_partition_key() -> None:
     assert entry_of(NewRecord(b"x", None)) == {"Data": b"x"}
     assert why_not_put(b"x", None, None, may_be_keyless=True) is None
     assert why_not_put(b"x", None, None) == "partitionKey is None; 1 to 256 characters that UTF-8 can encode"
@@ -110,7 +110,7 @@ def test_a_stream_that_places_records_by_their_keys_takes_none_without() -> None
         MemoryStream().put(None, b"x")
 
 
-def test_one_that_is_put_back_holds_no_other_back() -> None:
+def test_keyless_record_put_back_holds_no_other_back() -> None:
     world = PulledWorld(shards=1)
     world.stream.distribution = RecordDistribution.AUTO
     for text in (b"first", b"second"):

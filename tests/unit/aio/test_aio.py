@@ -272,7 +272,7 @@ def test_stop_from_the_callback_begins_no_other_call(world: World) -> None:
     assert world.handled() == "a0"
 
 
-def test_to_wait_in_its_own_callback_is_refused(world: World) -> None:
+def test_wait_in_its_own_callback_is_refused(world: World) -> None:
     async def main() -> None:
         world.put("a0")
         why: list[str] = []
@@ -381,7 +381,7 @@ def test_a_callback_that_forgets_to_await_has_done_nothing(world: World) -> None
     run(main())
 
 
-def test_on_a_second_loop_events_are_delivered_there(world: World) -> None:
+def test_events_are_delivered_on_a_second_event_loop(world: World) -> None:
     loops: list[asyncio.AbstractEventLoop] = []
     consumer = world.consumer(told=lambda _: loops.append(asyncio.get_running_loop()))
 

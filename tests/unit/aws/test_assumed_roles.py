@@ -55,7 +55,7 @@ def test_the_role_is_assumed_once_for_as_long_as_it_lasts() -> None:
         assert (asked["RoleArn"], asked["RoleSessionName"], asked["ExternalId"]) == (ARN, "audit", "e-7")
 
 
-def test_it_is_assumed_again_before_it_expires() -> None:
+def test_role_is_assumed_again_before_it_expires() -> None:
     """botocore wants at least ten minutes left."""
     with role_of(timedelta(minutes=9)) as (_, access):
         session = session_of(access)
@@ -71,7 +71,7 @@ def test_a_role_that_may_not_be_assumed_is_named_without_the_external_id() -> No
     assert "e-7" not in str(said.value)
 
 
-def test_without_a_role_the_credentials_are_the_process_own() -> None:
+def test_session_without_a_role_has_the_processs_credentials() -> None:
     assert key_of(session_of(Access(region="eu-west-1"))) == "AKIAOWN"
 
 

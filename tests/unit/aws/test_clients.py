@@ -96,7 +96,7 @@ def test_each_lease_of_a_worker_polls_on_a_connection_of_its_own(
 
 
 @pytest.mark.parametrize("make", [clients.dynamodb_client, clients.kinesis_client, clients.kinesis_poll_client])
-def test_without_a_region_it_says_how_to_set_one(bare: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
+def test_missing_region_error_says_how_to_set_one(bare: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
     with pytest.raises(AwsNotConfigured, match=r"there is no AWS region; set (AWS_[A-Z_]+)") as refused:
         make()
     advised = re.search(r"set (AWS_[A-Z_]+)", str(refused.value))
@@ -105,7 +105,7 @@ def test_without_a_region_it_says_how_to_set_one(bare: pytest.MonkeyPatch, make:
     make()
 
 
-def test_without_credentials_it_says_how_to_get_some(bare: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_error_says_how_to_get_some(bare: pytest.MonkeyPatch) -> None:
     bare.setenv("AWS_REGION", "us-east-1")
     bare.setenv("AWS_DEFAULT_REGION", "us-east-1")
     table = DynamoDbLeaseTable(clients.dynamodb_client(), "orders")

@@ -66,7 +66,7 @@ def test_a_shard_has_no_metrics_of_its_own_where_that_is_asked_for(
     assert line["records"] == [3]
 
 
-def test_by_default_the_worst_shards_and_those_in_trouble_have_metrics_of_their_own(
+def test_worst_shards_and_those_in_trouble_have_their_own_metrics_by_default(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics = EmfMetrics("orders", by_shard=MetricsByShard.WORST)
@@ -102,7 +102,7 @@ def test_each_dimension_set_is_declared(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_of_several_streams_each_has_a_dimension_and_so_have_its_shards(
+def test_metrics_of_several_streams_have_a_dimension_for_each_and_its_shards(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics = EmfMetrics("orders")
@@ -120,7 +120,7 @@ def test_of_several_streams_each_has_a_dimension_and_so_have_its_shards(
 
 
 @pytest.mark.parametrize("by_shard", MetricsByShard)
-def test_how_long_a_stream_stands_still_is_put_for_the_stream_alone(
+def test_stream_stalled_age_is_put_for_the_stream_alone(
     capsys: pytest.CaptureFixture[str], by_shard: MetricsByShard
 ) -> None:
     metrics = EmfMetrics("orders", by_shard=by_shard)
@@ -155,7 +155,7 @@ def test_each_metric_has_its_own_unit(capsys: pytest.CaptureFixture[str], metric
     ]
 
 
-def test_nothing_put_writes_nothing_and_a_flush_forgets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flush_writes_each_metric_once_and_nothing_without_metrics(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     metrics.flush()
     metrics.put(Metric.RECORDS, 1)
@@ -255,7 +255,7 @@ def in_a_program() -> Ports:
     return aws_ports(Settings(application="orders", stream="events"), "test_program", IN_EUROPE, output=None)
 
 
-def test_in_a_users_program_lines_are_of_its_logging(
+def test_log_lines_in_a_users_program_go_to_its_logging(
     in_a_program: Ports, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("INFO", "sublet")
@@ -265,7 +265,7 @@ def test_in_a_users_program_lines_are_of_its_logging(
     assert line.getMessage() == "sublet: lease lost lease_key=shardId-0 lease_counter=7"
     assert (vars(line)["lease_key"], line.funcName) == (
         "shardId-0",
-        "test_in_a_users_program_lines_are_of_its_logging",
+        "test_log_lines_in_a_users_program_go_to_its_logging",
     )
     assert capsys.readouterr() == ("", "")
 
@@ -275,7 +275,7 @@ def test_a_percent_sign_in_a_message_is_none_of_a_format(in_a_program: Ports, ca
     assert caplog.messages == ["sublet: 100% of %s problem=%d"]
 
 
-def test_in_a_users_program_metrics_go_nowhere_but_to_a_handler_of_their_own(
+def test_metrics_in_a_users_program_go_to_their_own_handler_alone(
     in_a_program: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     everything, metrics = (logging.StreamHandler(io.StringIO()) for _ in range(2))

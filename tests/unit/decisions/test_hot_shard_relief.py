@@ -44,14 +44,14 @@ def lag(beside: float) -> timedelta:
     return timedelta(seconds=missing / RATES[HOT])
 
 
-def test_by_leases_the_hot_shard_shares_its_worker() -> None:
+def test_hot_shard_shares_its_worker_when_balanced_by_leases() -> None:
     outcome = after_settling(Balance.LEASE)
     assert outcome.highest_share == pytest.approx(0.84)
     assert outcome.leases_beside_it == 3
     assert outcome.lag_after_an_hour > timedelta(seconds=80)
 
 
-def test_by_throughput_it_has_the_worker_for_itself() -> None:
+def test_hot_shard_has_its_worker_alone_when_balanced_by_throughput() -> None:
     outcome = after_settling(Balance.THROUGHPUT)
     assert outcome.highest_share == pytest.approx(0.8)
     assert outcome.leases_beside_it == 0

@@ -96,7 +96,7 @@ def test_figures_and_rejected_rows_count_too() -> None:
     assert not proof_of(spark=stored(SPARK, rejected=1)).holds
 
 
-def test_it_is_no_hand_over_when_one_of_them_did_nothing() -> None:
+def test_proof_fails_when_one_side_handled_nothing() -> None:
     everything = prove([], LAST, stored(SPARK), EXPECTED, {"UA": Figures(16, 16, 16, 16, 16)})
     assert (everything.missing, everything.overlap) == (0, 0)
     assert not everything.holds

@@ -68,7 +68,7 @@ def test_a_row_says_who_has_the_shard_how_it_stands_and_what_waits() -> None:
     assert "0:00 · 1 BEHIND; worst lag 90s" in lines[-1]
 
 
-def test_nothing_is_wider_than_the_panel_and_the_height_stays() -> None:
+def test_view_keeps_its_width_and_height() -> None:
     many = tuple(f"0:{n:02}  shard {n} " + "x" * 200 for n in range(HAPPENINGS_SHOWN * 2))
     full = snapshot({S0: BUSY}, put={S0: 10**7, S4: 10**7}, rates={S0: 99_999.0}, happenings=many, total=10**8)
     lines = text_of(draw(full)).splitlines()

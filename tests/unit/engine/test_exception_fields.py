@@ -17,13 +17,13 @@ def test_a_failure_that_quotes_a_whole_batch_still_fits_into_one_line_of_the_log
 
 
 @pytest.mark.parametrize("character", ["\n", "错", "😀", "\ud800", "\x00"])
-def test_it_is_as_json_that_it_has_to_fit(character: str) -> None:
+def test_exception_text_is_limited_by_its_length_in_json(character: str) -> None:
     text = exception_text(ValueError(character * 40_000))
     assert TEXT_MAX - 100 < len(json.dumps(text)) <= TEXT_MAX + 2
 
 
 @pytest.mark.parametrize("missing", [0, 2, 1_000])
-def test_of_a_longer_text_both_halves_are_left_and_the_length_of_what_is_not(missing: int) -> None:
+def test_long_exception_text_keeps_both_ends_and_the_missing_length(missing: int) -> None:
     fault = ValueError("a" * (TEXT_MAX // 2) + "b" * (TEXT_MAX // 2 + missing))
     text, whole = exception_text(fault), "".join(format_exception(fault))
     half = (TEXT_MAX - ROOM_FOR_MISSING) // 2
@@ -36,7 +36,7 @@ def test_a_text_that_just_fits_is_whole() -> None:
     assert exception_text(fault) == f"{type(fault).__name__}: {fault}\n"
 
 
-def test_without_its_text_a_failure_is_a_type_and_frames() -> None:
+def test_exception_fields_without_text_are_type_and_frames() -> None:
     assert exception_fields(ValueError("secret"), LogExceptions.FRAMES) == {
         "error": "ValueError",
         "frames": "",

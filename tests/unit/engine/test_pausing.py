@@ -91,7 +91,7 @@ def test_a_paused_lease_is_not_unclaimed() -> None:
     assert world.metrics.values(Metric.UNCLAIMED_LEASES) == [1]
 
 
-def test_nothing_is_stolen_that_its_owner_is_about_to_release() -> None:
+def test_paused_lease_is_not_stolen_from_its_owner() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     for lease_key in (SHARD, OTHER):
         world.steal(lease_key, "orders-lambda-9")
@@ -138,7 +138,7 @@ def test_the_batch_under_way_is_finished_first() -> None:
     assert world.table.lease().checkpoint == world.handler.batches[0].records[-1].checkpoint
 
 
-def test_the_other_shards_go_on() -> None:
+def test_other_shards_go_on_while_one_is_paused() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     world.at(5 * SECOND, lambda: pause(world, SHARD))
     world.at(30 * SECOND, lambda: world.put("late", shard=1, of=2))
@@ -265,7 +265,7 @@ def test_last_known_pause_holds_while_the_control_is_unreadable_with_one_warning
     assert sum(message.startswith("could not read what") for message in world.log.messages()) == 2
 
 
-def test_without_a_readable_control_nothing_is_paused() -> None:
+def test_unreadable_control_pauses_nothing() -> None:
     """One bad item must not stop a fleet."""
     world = EngineWorld()
     pause(world)

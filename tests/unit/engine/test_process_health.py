@@ -25,7 +25,7 @@ def test_a_callback_that_hears_of_the_end_may_ask_what_hangs(world: EngineWorld)
     assert health.ends_now is Ending.ALL_SLOTS_HANG
 
 
-def test_it_is_said_once_and_stays_so(world: EngineWorld) -> None:
+def test_process_end_is_logged_once_and_stays(world: EngineWorld) -> None:
     health, told = ProcessHealth(world.ports, slots=1, is_exclusive=True), list[str]()
     health.ends_at_once.on_set(lambda: told.append("ended"))
     call = HungCall("a", "a", "handle", world.clock.steady())

@@ -283,7 +283,7 @@ def test_redrive_leaves_batches_of_other_applications() -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_whatever_stays_can_be_had_again_at_once(dry_run: bool) -> None:
+def test_redrive_leaves_every_kept_batch_visible_at_once(dry_run: bool) -> None:
     others = [KeptBatch(name, batch(300, application="audit")) for name in ("other", "another")]
     store = Given([KeptBatch("bad", batch(100)), KeptBatch("good", batch(200)), *others])
     redriving = Redriving(store=store)
@@ -377,7 +377,7 @@ def test_a_batch_that_was_overwritten_meanwhile_stays_and_is_reported() -> None:
     assert (done.done, done.changed, done.stays, done.records_done) == (1, 1, 1, 4)
 
 
-def test_of_two_redrives_at_once_one_stops() -> None:
+def test_redrive_stops_when_another_removed_its_batch() -> None:
     """The first to find that what it has handled was removed by the other, which goes on."""
     given = [KeptBatch(name, batch(100)) for name in ("one", "two")]
     store = Given(given, {"one": Removal.GONE})

@@ -161,7 +161,7 @@ FAULTS = [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit]
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_it_fails_its_own_batch_and_the_neighbour_s_lease_goes_on(fault: type[BaseException], is_async: bool) -> None:
+def test_exiting_call_fails_its_own_batch_and_other_leases_go_on(fault: type[BaseException], is_async: bool) -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_attempts=1), shards=2)
     world.put("a", shard=0, of=2)
     world.put("b", shard=1, of=2)
@@ -221,7 +221,7 @@ def test_an_async_handler_checkpoints_within_its_batch() -> None:
     assert seen == [[b"a", b"b", b"c"], [b"c"]]
 
 
-def test_its_optional_functions_may_be_async_too() -> None:
+def test_optional_functions_may_be_async() -> None:
     calls: list[str] = []
 
     class Kept:
@@ -285,7 +285,7 @@ async def blocks(began: threading.Event, until: threading.Event) -> None:
     until.wait(30)
 
 
-def test_of_calls_that_take_too_long_only_the_one_that_blocks_the_loop_is_to_blame() -> None:
+def test_only_the_call_that_blocks_the_event_loop_is_blamed() -> None:
     calls, goes_on, ends = Calls(), threading.Event(), asyncio.Event()
     began, blocked, late = threading.Event(), threading.Event(), threading.Event()
     waiting = calls.make(awaits(began, ends))

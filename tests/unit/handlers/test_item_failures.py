@@ -123,7 +123,7 @@ def test_a_malformed_one_leaves_all_to_be_done(returned: object) -> None:
     assert "batchItemFailures" in found.why
 
 
-def test_of_an_aggregate_that_was_begun_before_the_part_in_this_batch_counts() -> None:
+def test_item_failure_of_a_begun_aggregate_means_its_part_in_the_batch() -> None:
     rest = RECORDS[2:]
     found = failed(failures("102"), rest)
     assert found is not None

@@ -47,7 +47,9 @@ def window(world: EngineWorld, **options: Any) -> Any:
     return world.window(**options)
 
 
-def test_it_handles_all_and_checkpoints_when_it_is_shut_down(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kclpy_sample_handles_all_and_checkpoints_at_its_shutdown(
+    sample: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     world = EngineWorld(KCL)
     _, last = world.put("a", "b")
     assert only(window(world)).outcome is Outcome.CAUGHT_UP
@@ -57,7 +59,7 @@ def test_it_handles_all_and_checkpoints_when_it_is_shut_down(sample: Any, capsys
     assert said.index("Shutdown has been requested, checkpointing.") < said.index("Lease has been lost")
 
 
-def test_it_goes_through_a_reshard(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kclpy_sample_ends_a_shard_at_a_reshard(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
     world = EngineWorld(KCL)
     world.put("a")
     world.shards.split(SHARD)
@@ -67,7 +69,7 @@ def test_it_goes_through_a_reshard(sample: Any, capsys: pytest.CaptureFixture[st
     assert "Shard has ended checkpointing" in capsys.readouterr().err
 
 
-def test_it_catches_our_errors_as_kclpy_s_own(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kclpy_sample_catches_our_errors_as_kclpys(sample: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """It gives up at once at a ShutdownException of kclpy's class; any other exception would go through it."""
     world = EngineWorld(KCL)
     world.put("a")

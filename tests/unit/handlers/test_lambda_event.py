@@ -62,7 +62,7 @@ def fails_from(place: int) -> Callable[[Json], object]:
     return lambda event: {"batchItemFailures": [{"itemIdentifier": numbers_of(event)[place]}]}
 
 
-def test_the_rest_comes_again_after_a_partial_failure() -> None:
+def test_remaining_records_come_again_after_a_partial_failure() -> None:
     function = Function(fails_from(2), fails_from(1))
     done = consume(function, [b"a", b"b", b"c", b"d"], handler_contract=HandlerContract.LAMBDA_EVENT)
     assert function.seen == [[b"a", b"b", b"c", b"d"], [b"c", b"d"], [b"d"]]
@@ -77,7 +77,7 @@ def test_records_before_the_first_item_failure_are_checkpointed() -> None:
 
 
 @pytest.mark.parametrize("answer", [fails_from(0), lambda _: {"batchItemFailures": [{"itemIdentifier": 1}]}])
-def test_nothing_is_checkpointed_if_nothing_is_done(answer: Callable[[Json], object]) -> None:
+def test_no_checkpoint_is_made_when_the_first_record_failed(answer: Callable[[Json], object]) -> None:
     given = batch([b"a", b"b"])
     with pytest.raises(BatchItemsFailed):
         handler_of(Function(answer), LAMBDA).handle(given)
@@ -111,7 +111,7 @@ def test_a_failure_named_with_our_suffix_is_that_user_record_s() -> None:
     assert function.seen == [[b"0", b"1", b"2", b"3"], [b"3"]]
 
 
-def test_it_gets_aggregates_as_they_were_put_if_it_takes_them_apart_by_itself() -> None:
+def test_function_gets_aggregates_whole_without_deaggregation() -> None:
     whole = aggregate([("a", None, b"1"), ("a", None, b"2")])
     function = Function(fails_from(1))
     consumer = MemoryConsumer(handler_contract=HandlerContract.LAMBDA_EVENT, deaggregate=False)
@@ -178,7 +178,7 @@ def test_the_context_has_lambda_s_attributes_and_the_batch_s_time() -> None:
     assert not hasattr(first, "state"), "or Powertools takes it for a durable function's"
 
 
-def test_in_a_process_the_application_stands_for_the_function() -> None:
+def test_lambda_context_in_a_process_names_the_application() -> None:
     identity = FunctionIdentity.of_process(LAMBDA)
     assert identity.function_name == "orders"
     assert identity.invoked_function_arn == "arn:aws:lambda:us-east-1:123456789012:function:orders"
@@ -248,7 +248,7 @@ def test_an_await_that_was_forgotten_has_run_nothing() -> None:
         handler_of(function, LAMBDA).handle(batch([b"a"]))
 
 
-def test_one_that_fails_for_good_is_given_back_as_any_other() -> None:
+def test_function_that_keeps_failing_raises_its_item_failures() -> None:
     consumer = MemoryConsumer(handler_contract=HandlerContract.LAMBDA_EVENT, handler_attempts=2)
     consumer.put(b"a", b"b")
     with pytest.raises(BatchItemsFailed):
@@ -318,7 +318,7 @@ def test_handler_that_fits_both_contracts_follows_the_setting(handler: object, c
     handler_of(handler, Settings(application="orders", stream="memory", handler_contract=contract))
 
 
-def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
+def test_hung_lambda_handler_ends_the_process_without_another_call() -> None:
     """A batch of ours would go on beside it."""
     settings = replace(NO_WAITING, handler_contract=LAMBDA_EVENT, handler_timeout=timedelta(seconds=5))
     world = EngineWorld(settings, shards=2)
@@ -339,7 +339,7 @@ def test_while_a_call_hangs_no_other_begins_and_the_process_ends() -> None:
     assert worker.health.ends_now is not None
 
 
-def test_its_item_failures_are_ignored_if_the_settings_say_so() -> None:
+def test_item_failures_are_ignored_without_report_batch_item_failures() -> None:
     """As behind a mapping without ReportBatchItemFailures."""
     calls: list[list[bytes]] = []
 
@@ -358,7 +358,7 @@ def test_its_item_failures_are_ignored_if_the_settings_say_so() -> None:
 
 
 @pytest.mark.parametrize("is_redrive", [False, True])
-def test_its_context_tells_of_a_redrive(is_redrive: bool) -> None:
+def test_lambda_context_tells_of_a_redrive(is_redrive: bool) -> None:
     function = Function()
     handler_of(function, LAMBDA).handle(batch([b"a"], is_redrive=is_redrive))
     assert function.contexts[0].is_redrive is is_redrive

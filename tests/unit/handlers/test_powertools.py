@@ -222,7 +222,7 @@ def test_keyed_on_the_event_id_it_skips_no_user_record_of_an_aggregate() -> None
     assert each.seen == [b"0", b"1", b"2", b"3", b"2"]
 
 
-def test_its_logger_and_its_event_classes_find_what_they_look_for() -> None:
+def test_powertools_logger_and_event_classes_work() -> None:
     logger, seen = Logger(service="orders", stream=io.StringIO()), list[bytes]()
 
     @logger.inject_lambda_context

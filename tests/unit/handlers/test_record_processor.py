@@ -69,7 +69,7 @@ def window(world: EngineWorld, processor: object, **options: Any) -> Any:
     return world.window(**options)
 
 
-def test_its_calls_come_in_kclpy_s_order() -> None:
+def test_record_processor_is_called_in_kclpys_order() -> None:
     told: Told = []
     world = EngineWorld(KCL)
     _, last = world.put("a", "b")
@@ -139,7 +139,7 @@ def test_a_shard_ends_when_it_has_checkpointed_its_end() -> None:
     assert {call[1] for call in told if call[0] == "initialize"} >= {SHARD}
 
 
-def test_one_that_does_not_is_asked_again_and_the_shard_stays() -> None:
+def test_processor_without_a_checkpoint_at_shard_end_is_asked_again() -> None:
     told: Told = []
     world = EngineWorld(replace(KCL, handler_attempts=2))
     world.put("a")
@@ -213,7 +213,7 @@ def test_a_table_out_of_reach_may_be_tried_again() -> None:
     assert str(world.table.lease().checkpoint) == last
 
 
-def test_its_numbers_are_judged_as_by_the_kcl() -> None:
+def test_checkpoint_numbers_are_judged_as_by_the_kcl() -> None:
     """As recorded with MultiLangDaemon 3.0.3, but for the last: nothing given is the last record given."""
     world = EngineWorld(KCL)
     world.put("plain")
@@ -284,7 +284,7 @@ def test_numbers_that_nothing_could_be_made_of_are_illegal_and_text_is_as_good()
     assert said == ["IllegalArgumentException"] * 5 + ["fine"]
 
 
-def test_its_records_are_kclpy_s() -> None:
+def test_records_are_those_of_kclpy() -> None:
     world = EngineWorld(KCL)
     [number] = world.put("a")
     seen: list[Any] = []
@@ -365,7 +365,7 @@ def test_older_versions_are_called_as_they_want(version: type[First | Second]) -
     ]
 
 
-def test_its_functions_may_be_async() -> None:
+def test_processor_functions_may_be_async() -> None:
     seen: list[bytes] = []
 
     class Processor:
@@ -404,7 +404,7 @@ def test_a_processor_of_an_earlier_session_hears_that_its_lease_is_lost() -> Non
     assert told[3:] == [("leaseLost", 1)]
 
 
-def test_one_that_checkpoints_seldom_keeps_no_batch_in_memory() -> None:
+def test_processor_that_checkpoints_seldom_keeps_no_batch_in_memory() -> None:
     """Its checkpointer knows positions: a minute of a busy shard's records would be a hundred megabytes."""
     told: Told = []
     world = EngineWorld(replace(KCL, mode=Mode.CONTINUOUS, batch_size=1))
@@ -473,7 +473,7 @@ def test_a_version_1_processor_that_does_not_say_so_gets_an_error_that_says_how(
 
 
 @pytest.mark.parametrize("is_redrive", [False, True])
-def test_its_input_tells_of_a_redrive(is_redrive: bool) -> None:
+def test_process_records_input_tells_of_a_redrive(is_redrive: bool) -> None:
     told: list[bool] = []
 
     class Processor:

@@ -22,7 +22,7 @@ def test_neither_side_may_differ_about_what_is_absent(event: str) -> None:
     assert judged(case, "false") == judged(case, "raised java.lang.IllegalStateException") == UNKNOWN
 
 
-def test_nothing_is_dropped_that_aws_delivers() -> None:
+def test_judge_finds_records_dropped_that_aws_delivers() -> None:
     for pattern in (ABSENT, '{"data": {"a": [{"anything-but": [1]}]}}'):
         case = Case(pattern, '{"data": {"a": 1}}')
         assert judged(case, "false") == "dropped by both"

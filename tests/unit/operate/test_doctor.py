@@ -116,7 +116,7 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
         (Word.BEHIND, "sublet hot"),
     ],
 )
-def test_it_says_what_to_do_about_each_bad_word(word: Word, command: str) -> None:
+def test_doctor_names_a_command_for_each_bad_status(word: Word, command: str) -> None:
     healthy = examined_world()
     some = found(replace(healthy, fleet=fleet_with(healthy, word=word)))
     (said,) = some[Check.PROGRESS]
@@ -286,7 +286,7 @@ def test_a_process_role_is_asked_for_both_functions_calls() -> None:
     assert "dynamodb:UpdateItem" in finding.what
 
 
-def test_without_iam_s_answer_it_is_said_whose_permissions_were_checked() -> None:
+def test_doctor_tells_whose_permissions_it_checked_without_iams_answer() -> None:
     inspection = MemoryInspection(by_shard=MEASURED.by_shard, roles=DEPLOYED, refuses=frozenset({"denied_to"}))
     (finding,) = found(examined_world(inspection=inspection))[Check.ROLES]
     assert finding.severity is Severity.NOT_CHECKED
@@ -379,7 +379,9 @@ def test_a_hot_shard_comes_with_the_command_that_splits_it() -> None:
         ({}, Severity.NOT_CHECKED, "the stream has no shard-level metrics"),
     ],
 )
-def test_without_shard_metrics_rows_tell_which_shard_is_hot(row: dict[str, Any], severity: Severity, says: str) -> None:
+def test_doctor_finds_hot_shards_by_rows_without_shard_metrics(
+    row: dict[str, Any], severity: Severity, says: str
+) -> None:
     world = EngineWorld(NO_WAITING)
     world.change_lease(**row)
     (finding,) = found(examined_world(world, inspection=MemoryInspection()))[Check.HOT_SHARDS]
@@ -434,7 +436,7 @@ def test_only_alarms_of_the_application_and_its_stream_count(alarm: RingingAlarm
         (24, Severity.BAD, ["0.0 h are left"]),
     ],
 )
-def test_how_much_of_the_retention_is_left(lag: int, severity: Severity | None, left: list[str]) -> None:
+def test_retention_finding_depends_on_the_time_left(lag: int, severity: Severity | None, left: list[str]) -> None:
     examined = examined_world()
     examined = replace(examined, fleet=fleet_with(examined, lag=lag * HOUR))
     assert severities(examined).get(Check.RETENTION) is severity
@@ -460,7 +462,7 @@ def test_a_table_that_does_not_say_its_stream_is_not_called_this_stream_s() -> N
     assert finding.what == "the table does not say its stream, and nothing contradicts it"
 
 
-def test_one_checkpoint_that_kinesis_accepts_says_whose_the_leases_are() -> None:
+def test_accepted_checkpoint_proves_that_the_leases_are_this_streams() -> None:
     """The other stream was created in the same second, so its numbers are not below this shard's first."""
     world = EngineWorld(NO_WAITING)
     number = world.shards.put(SHARD, b"1")

@@ -46,7 +46,7 @@ def test_the_last_record_before_the_time() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_on_any_stream_at_any_time(seed: int) -> None:
+def test_find_is_right_on_any_stream_at_any_time(seed: int) -> None:
     print(f"seed {seed}")
     chance = Random(seed)
     pauses = [timedelta(milliseconds=1), timedelta(seconds=3), MINUTE, HOUR, 9 * HOUR]

@@ -85,7 +85,7 @@ def test_a_seek_moves_all_streams_or_the_one_that_is_meant() -> None:
         plan(world, ["orders", "payments"], only=[SHARD])
 
 
-def test_its_estimate_is_by_each_streams_own_figures() -> None:
+def test_estimate_uses_each_streams_own_figures() -> None:
     world = read_world()
     inspection = MemoryInspection(
         streams={
@@ -218,7 +218,7 @@ def test_status_judges_no_lease_of_a_stream_that_was_created_again() -> None:
     assert found.of_gone == 1
 
 
-def test_one_shard_is_paused_and_released_by_its_full_name() -> None:
+def test_pause_and_release_take_a_shards_full_name() -> None:
     world = read_world()
     pausing = Pausing("audit", world.ports(), world.settings)
     pause = pausing.pause(Order.PAUSE, "me")

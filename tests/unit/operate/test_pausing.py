@@ -40,7 +40,7 @@ def held_world(shards: int = 2, owner: str = "orders-lambda-0") -> EngineWorld:
     return world
 
 
-def test_it_says_which_leases_are_held() -> None:
+def test_pause_tells_which_leases_are_held() -> None:
     world = held_world(1)
     ordered = order(world)
     assert [lease.lease_key for lease in ordered.leases] == [SHARD]
@@ -72,7 +72,7 @@ def java_holds(world: EngineWorld, lease_key: str) -> None:
 
 @pytest.mark.parametrize("shards", [(), (SHARD,), (OTHER,)])
 @pytest.mark.parametrize("what", [Order.PAUSE, Order.DRAIN])
-def test_beside_java_s_workers_nothing_is_paused(what: Order, shards: Sequence[str]) -> None:
+def test_pause_is_refused_beside_javas_workers(what: Order, shards: Sequence[str]) -> None:
     """Not even a shard that is ours: Java would take it."""
     world = held_world()
     java_holds(world, OTHER)
@@ -81,7 +81,7 @@ def test_beside_java_s_workers_nothing_is_paused(what: Order, shards: Sequence[s
     assert world.control.control() == Control()
 
 
-def test_beside_java_s_workers_ours_may_release_a_lease() -> None:
+def test_release_of_our_lease_is_allowed_beside_javas_workers() -> None:
     world = held_world()
     java_holds(world, OTHER)
     order(world, Order.RELEASE, SHARD)
@@ -177,7 +177,7 @@ def free(world: EngineWorld, lease_key: str) -> None:
     world.change_lease(lease_key, lease_owner=None)
 
 
-def test_it_waits_until_all_are_released_and_shows_each_change() -> None:
+def test_drain_waits_until_all_are_released_and_shows_each_change() -> None:
     world = held_world()
     heartbeating(world)
     world.at(30 * SECOND, lambda: free(world, SHARD))
@@ -339,7 +339,7 @@ def test_a_drained_fleet_has_handled_and_checkpointed_everything_that_it_had_rea
     assert handled < 120
 
 
-def test_it_says_what_it_replaces_and_not_what_is_over() -> None:
+def test_pause_tells_which_current_order_it_replaces() -> None:
     world = held_world()
     shard = order(world, Order.PAUSE, OTHER)
     assert shard.replaces == ()

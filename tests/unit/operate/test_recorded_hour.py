@@ -27,7 +27,7 @@ class CloudWatch:
         return RecordedHour() if self.lag is None else RecordedHour({self._at: self.lag})
 
 
-def test_it_is_asked_once_a_minute_and_shown_in_between() -> None:
+def test_cloudwatch_is_asked_once_a_minute() -> None:
     clock = FakeClock()
     cloudwatch = CloudWatch(clock)
     recorder, began = HourRecorder(cloudwatch.last_hour, clock), clock.now()

@@ -64,7 +64,7 @@ def test_a_stuck_shard_goes_on_behind_the_record_and_the_destination_has_it() ->
     assert batch.has_raised
 
 
-def test_as_many_as_are_asked_for_or_as_there_are() -> None:
+def test_skip_plans_as_many_records_as_asked_for_or_as_there_are() -> None:
     world = EngineWorld()
     world.put("1", "2", "3")
     assert [record.data for record in plan(world, 2).plan.records] == [b"1", b"2"]
@@ -73,7 +73,7 @@ def test_as_many_as_are_asked_for_or_as_there_are() -> None:
     assert found.plan.what == f"skip past 3 records of {SHARD}"
 
 
-def test_one_user_record_of_an_aggregate() -> None:
+def test_skip_passes_single_user_records_of_an_aggregate() -> None:
     world = EngineWorld()
     world.shards.put("k", aggregate([("k", None, b"%d" % number) for number in range(4)]))
     carry_out(world, plan(world, 2))
@@ -147,7 +147,7 @@ def test_undo_brings_them_back() -> None:
     assert world.table.lease().position == before
 
 
-def test_nothing_moves_if_the_destination_refuses() -> None:
+def test_skip_moves_nothing_if_the_destination_refuses() -> None:
     world = stuck_world("poison")
     before = world.table.lease()
     world.destination.refusals = 1
@@ -224,7 +224,7 @@ def test_too_many_bytes_are_refused_with_the_number_of_records_that_fit() -> Non
         ({"checkpoint_owner": "java-1", "lease_owner": "java-2"}, "being handed over from java-1 to java-2"),
     ],
 )
-def test_where_nothing_can_be_skipped_it_says_why(changes: dict[str, Any], says: str) -> None:
+def test_skip_is_refused_with_the_reason(changes: dict[str, Any], says: str) -> None:
     world = EngineWorld()
     world.put("1")
     world.change_lease(**changes)
@@ -232,7 +232,7 @@ def test_where_nothing_can_be_skipped_it_says_why(changes: dict[str, Any], says:
         plan(world)
 
 
-def test_nothing_waits() -> None:
+def test_skip_is_refused_when_nothing_waits_or_no_such_shard() -> None:
     with pytest.raises(SeekRefused, match="nothing waits in shard"):
         plan(EngineWorld())
     with pytest.raises(SeekRefused, match="the stream has no shard shardId-7"):

@@ -82,7 +82,7 @@ def test_children_wait_for_their_parent_and_are_not_asked() -> None:
     assert words(world, watch(world))[1:] == [Word.WAITING, Word.WAITING]
 
 
-def test_without_the_stream_nothing_is_asked_and_nothing_is_made_up() -> None:
+def test_status_without_probes_asks_no_stream_and_is_unknown() -> None:
     world = EngineWorld(NO_WAITING)
     world.shards.put("key", b"data")
     world.clock.advance(7 * MINUTE)
@@ -134,7 +134,7 @@ def test_a_shard_whose_row_says_its_lag_is_not_asked() -> None:
     assert not world.stream.polls[1:]
 
 
-def test_one_look_is_enough_where_owners_have_reported() -> None:
+def test_status_needs_one_look_when_owners_have_reported() -> None:
     """Half an hour of records, handled at half the speed at which the time passes, and no stream asked."""
     world = EngineWorld(replace(CONTINUOUS, batch_size=1, checkpoint_interval=timedelta(0)))
     for _ in range(60):

@@ -107,7 +107,7 @@ def test_leases_that_no_lease_manager_of_ours_has_named_are_noted_first() -> Non
 
 
 @pytest.mark.parametrize("fault", [None, StreamUnavailable("not now"), StreamError("odd")])
-def test_of_a_stream_that_is_gone_leases_go_only_if_kinesis_says_so_again(fault: StreamError | None) -> None:
+def test_leases_of_a_gone_stream_are_removed_only_if_kinesis_confirms_it(fault: StreamError | None) -> None:
     world = world_of_two()
     orders = world.streams["orders"]
     world.streams["orders"].real.delete()
@@ -129,7 +129,7 @@ def test_of_a_stream_that_is_gone_leases_go_only_if_kinesis_says_so_again(fault:
     assert remove_named(world, "orders", StreamOfSeveral(key, there)) == 1
 
 
-def test_of_two_streams_of_one_name_the_key_tells_which() -> None:
+def test_stream_key_tells_two_streams_of_one_name_apart() -> None:
     world = world_of_two()
     old = world.key("orders")
     world.delete("orders")

@@ -244,7 +244,7 @@ def test_an_aggregate_gives_its_user_records_in_order(data: bytes, expected: Fou
         (framed(KEY_A), UPPER, 0, "nothing in it, nothing dropped"),
     ),
 )
-def test_one_hash_key_outside_the_shard_discards_its_whole_aggregate(
+def test_aggregate_with_a_hash_key_outside_the_shard_is_dropped_whole(
     data: bytes, hash_key_range: HashKeyRange, dropped: int
 ) -> None:
     everything = user_records(data, None)

@@ -63,7 +63,7 @@ def test_a_sentinel_has_no_sub_sequence_number(sentinel: Sentinel) -> None:
     assert Checkpoint.parse(sentinel.value).sentinel is sentinel
 
 
-def test_as_text() -> None:
+def test_checkpoint_has_a_text() -> None:
     assert str(Checkpoint("495", 3)) == "495:3"
     assert str(Checkpoint("495")) == "495"
     assert str(SHARD_END) == "SHARD_END"

@@ -52,7 +52,7 @@ ROW: Row = {"key": {"S": "k"}, "count": {"N": "7"}, "checkpoint": {"S": "495"}, 
         (Size("null", "<", 3), False),
     ],
 )
-def test_one_comparison(condition: Condition, expected: bool) -> None:
+def test_comparison_holds_as_in_dynamodb(condition: Condition, expected: bool) -> None:
     assert holds(condition, ROW) is expected
 
 

@@ -20,11 +20,11 @@ CONTROLS = st.builds(Control, st.none() | PAUSES, st.dictionaries(st.text(), PAU
 
 
 @given(CONTROLS)
-def test_it_is_read_as_it_was_written(control: Control) -> None:
+def test_control_round_trips(control: Control) -> None:
     assert decode_control(encode_control(control), control.round) == control
 
 
-def test_one_of_a_later_version_is_not_guessed_at() -> None:
+def test_control_of_a_later_version_is_unreadable() -> None:
     with pytest.raises(ControlUnreadable, match="version is 2"):
         decode_control(_compressed({"version": 2, "all": "different"}), 1)
 
@@ -44,7 +44,7 @@ def test_a_damaged_one_is_named_so(written: Any) -> None:
         decode_control(_compressed(written), 1)
 
 
-def test_one_of_three_thousand_shards_fits_an_item() -> None:
+def test_control_of_3000_shards_fits_an_item() -> None:
     """DynamoDB's items have 400 KB at most."""
     pause = Pause(Order.PAUSE, BEGINNING, "anna@desk")
     leases = {f"shardId-{number:012}": pause for number in range(3000)}

@@ -214,7 +214,7 @@ def test_a_text_has_the_room_that_records_leave(character: str, size: int) -> No
     assert (read.failure.text or "").startswith(character)
 
 
-def test_without_room_for_a_text_there_is_none() -> None:
+def test_document_leaves_out_the_error_text_without_room() -> None:
     largest = next(size for size in range(262_144 * 3 // 4, 0, -3) if is_taken(batch(record(1, b"x" * size))))
     failure = Failure("ValueError", "orders.py:7", "text" * 100)
     (message,) = messages(replace(batch(record(1, b"x" * (largest - 15))), failure=failure))

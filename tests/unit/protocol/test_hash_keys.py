@@ -56,7 +56,7 @@ def test_keys_beside_one_outside_are_not_taken_for_known(hashing: Hashing, insid
     assert hashing.keys == [one.encode(), outside.encode()] * 2
 
 
-def test_where_keys_come_again_the_latest_are_known(
+def test_latest_keys_are_remembered_while_keys_repeat(
     hashing: Hashing, inside: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hash_keys, "KEYS_KNOWN_MAX", 4)
@@ -69,7 +69,7 @@ def test_where_keys_come_again_the_latest_are_known(
         assert not hashing.keys
 
 
-def test_where_every_key_is_new_none_is_remembered_any_more(
+def test_no_key_is_remembered_once_every_key_is_new(
     hashing: Hashing, inside: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hash_keys, "KEYS_KNOWN_MAX", 4)
@@ -99,5 +99,5 @@ def test_into_the_whole_range_every_key_hashes(hashing: Hashing) -> None:
     assert not hashing.keys
 
 
-def test_without_a_range_nothing_is_asked() -> None:
+def test_keys_inside_is_none_without_a_range() -> None:
     assert keys_inside(None) is None

@@ -214,7 +214,7 @@ def test_the_last_reports_are_kept_as_they_were() -> None:
     assert lease_of({**row, "subletSeen": {"S": "1;2,3"}}).lag_history == ()
 
 
-def test_of_the_last_reports_as_many_are_kept_as_the_row_has_room_for() -> None:
+def test_row_keeps_as_many_lag_reports_as_it_has_room_for() -> None:
     """Room that something else needs is made free."""
     lease = Lease("k", Checkpoint("4" * 56), 9, "o" * 150, holder="h" * 150, lag_history=SEEN)
     for length, kept in ((200, 10), (300, 5), (400, 0)):
@@ -301,7 +301,7 @@ def test_a_row_that_is_not_measured_before_a_lag_is_added_has_room_for_it() -> N
         (LagReport(AT_9, timedelta(0)), "0@1769850000000////44444444444444410000"),
     ],
 )
-def test_how_far_a_shard_is_behind_its_checkpoint(report: LagReport, text: str) -> None:
+def test_lag_report_round_trips_through_the_row(report: LagReport, text: str) -> None:
     at = Checkpoint("4" * 56, 10_000)
     text = text.replace("44444444444444410000", str(at)[-20:])
     row = encode_row(Lease("k", at, lag_report=report))
@@ -389,9 +389,7 @@ def test_a_lease_of_several_streams_is_no_lease_of_an_application_of_one() -> No
 
 
 @pytest.mark.parametrize(("rows", "leases"), [([OF_SEVERAL], 1), ([OF_SEVERAL, JAVA_2], 1), ([], 0)])
-def test_who_does_not_know_the_kind_of_application_goes_by_its_rows(
-    rows: list[dict[str, AttributeValue]], leases: int
-) -> None:
+def test_scan_tells_the_kind_of_application_by_its_rows(rows: list[dict[str, AttributeValue]], leases: int) -> None:
     scan = scan_of(rows, several=None)
     assert len(scan.leases) == leases
     assert not scan.single_stream

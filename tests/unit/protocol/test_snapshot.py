@@ -22,14 +22,14 @@ from tests.property.lease_rows import positions
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=9), positions, max_size=4))
-def test_it_is_read_back_exactly(known: dict[str, Position]) -> None:
+def test_snapshot_round_trips(known: dict[str, Position]) -> None:
     keys = tuple(sorted(known))
     snapshot = Snapshot("name", BEGINNING, "why", known, keys, absent=keys[:1])
     assert read_snapshot(snapshot_text(snapshot)) == snapshot
     assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
 
 
-def test_one_of_an_earlier_version_does_not_say_which_leases_there_were_not() -> None:
+def test_snapshot_of_an_earlier_version_names_no_absent_leases() -> None:
     written = json.loads(snapshot_text(Snapshot("name", BEGINNING, "why", {}, absent=("a",))))
     del written["absent"]
     assert read_snapshot(json.dumps(written)).absent == ()

@@ -61,7 +61,7 @@ def test_a_row_of_theirs_loses_nothing_but_a_count_of_crashes_that_may_be_stale(
 
 
 @pytest.mark.parametrize(("version", "kind"), ALL)
-def test_of_a_row_of_theirs_only_what_names_its_checkpoint_is_believed(version: str, kind: str) -> None:
+def test_row_of_an_older_version_is_believed_only_about_its_checkpoint(version: str, kind: str) -> None:
     row = ROWS[version][kind]
     lease = lease_in(row)
     assert (lease.crashes, lease.quiet_until, lease.finished_ahead) == (0, None, None)
@@ -111,7 +111,7 @@ def test_acquire_drops_our_attributes_that_an_older_version_outdated(version: st
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_they_read_our_rows_without_a_mistake(version: str) -> None:
+def test_older_versions_read_our_rows_correctly(version: str) -> None:
     for name, row in rows().items():
         ours, answer = lease_in(row), BY_OLDER[version][name]
         reads = answer["reads"]

@@ -30,7 +30,9 @@ OF_SEVERAL = "123456789012:orders:1700000000:shardId-000000000001"
         ({}, {}, OF_ONE),
     ],
 )
-def test_of_both_kinds_those_in_use_are_meant(of_one: dict[str, Any], of_several: dict[str, Any], meant: str) -> None:
+def test_scan_of_both_kinds_returns_the_leases_in_use(
+    of_one: dict[str, Any], of_several: dict[str, Any], meant: str
+) -> None:
     """As after a change from `stream` to `streams`: a command shows and moves the leases that the fleet holds."""
     both = Lease(OF_ONE, Checkpoint("50"), **of_one), Lease(OF_SEVERAL, Checkpoint("50"), **of_several)
     scan = scan_of([encode_row(lease) for lease in both], several=None)

@@ -31,7 +31,7 @@ def test_ours_is_like_javas() -> None:
     assert encode_report(WorkerReport("java-kcl-2", AT, Place.LEASE_TABLE)) == JAVA_3_5
 
 
-def test_in_the_table_of_their_own_they_have_another_key() -> None:
+def test_report_in_its_own_table_has_another_key() -> None:
     row = encode_report(WorkerReport("sublet-1", AT, Place.OWN_TABLE))
     assert (row["wid"], "leaseKey" in row) == ({"S": "sublet-1"}, False)
     older: dict[str, Any] = {
@@ -55,7 +55,7 @@ def test_report_that_kcl_would_refuse_decodes_to_none(damage: dict[str, Any]) ->
     assert decode_report({**JAVA_3_5, **damage}, Place.LEASE_TABLE) is None
 
 
-def test_one_without_a_moment_is_none() -> None:
+def test_report_without_a_timestamp_decodes_to_none() -> None:
     row: dict[str, Any] = {name: value for name, value in JAVA_3_5.items() if name != "lut"}
     assert decode_report(row, Place.LEASE_TABLE) is None
 

@@ -566,7 +566,7 @@ def test_a_callback_that_would_exit_has_failed(lanes: int | None) -> None:
 
 
 @pytest.mark.parametrize("lanes", [None, 2])
-def test_to_wait_in_its_own_callback_is_refused(lanes: int | None) -> None:
+def test_wait_in_its_own_callback_is_refused(lanes: int | None) -> None:
     world = PulledWorld()
     world.put(["a0"])
     why: list[str] = []

@@ -75,7 +75,7 @@ def test_consumer_names_the_invalid_argument(kind: type, given: dict[str, Any], 
         kind("audit", **{"stream": "orders", **given})
 
 
-def test_on_a_loop_there_is_no_handler() -> None:
+def test_async_consumer_refuses_a_handler() -> None:
     with pytest.raises(SettingsError, match=r"handler = .*: left out to pull records"):
         AsyncConsumer("audit", "orders", handler=print)  # type: ignore[call-arg] # as in a program without type checks
 
@@ -123,7 +123,7 @@ def test_another_thread_may_stop_it(ports: Ports, in_background: Callable[[Consu
     assert sorted(handler.released) == sorted(handler.acquired)
 
 
-def test_one_that_was_stopped_before_it_ran_leaves_everything_alone(ports: Ports) -> None:
+def test_consumer_stopped_before_it_ran_creates_nothing(ports: Ports) -> None:
     consumer = Consumer("orders-audit", "orders", print, ports=ports)
     consumer.stop()
     consumer.run()
@@ -214,7 +214,7 @@ def test_consumer_is_refused_for_an_invalid_stream(stream: str) -> None:
         Consumer("orders-audit", stream, print)
 
 
-def test_one_with_a_handler_is_created_and_looked_at_but_not_pulled_from() -> None:
+def test_consumer_with_a_handler_refuses_to_pull() -> None:
     account = MemoryAccount()
     account.create("orders", 2)
     consumer = Consumer("orders-audit", "orders", print, account=account)
@@ -227,7 +227,7 @@ def test_one_with_a_handler_is_created_and_looked_at_but_not_pulled_from() -> No
 
 
 @pytest.mark.parametrize("handler", [None, print])
-def test_its_bounds_are_judged_when_it_is_made(handler: Any) -> None:
+def test_consumer_refuses_invalid_bounds_when_made(handler: Any) -> None:
     with pytest.raises(SettingsError, match="max_ack_pending"):
         Consumer("orders-audit", "orders", handler, max_ack_pending=-5)
     with pytest.raises(SettingsError, match="ack_wait"):

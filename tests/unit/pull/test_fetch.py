@@ -28,7 +28,7 @@ def data(records: Iterable[Record]) -> list[str]:
     return [record.data.decode() for record in records]
 
 
-def test_it_ends_at_the_count() -> None:
+def test_fetch_ends_at_its_count() -> None:
     world = PulledWorld()
     world.put(["a1", "b1", "c1"])
     with world.consumer() as consumer:
@@ -36,7 +36,7 @@ def test_it_ends_at_the_count() -> None:
         assert data(consumer.fetch(1)) == ["c1"]
 
 
-def test_it_ends_at_its_expiry_with_what_came() -> None:
+def test_fetch_ends_at_its_expiry_with_what_came() -> None:
     world = PulledWorld()
     world.put(["a1"])
     with world.consumer() as consumer:
@@ -45,7 +45,7 @@ def test_it_ends_at_its_expiry_with_what_came() -> None:
         assert world.clock.steady() - began == 10 * SECOND
 
 
-def test_it_ends_before_its_bytes_are_exceeded() -> None:
+def test_fetch_ends_before_its_bytes_are_exceeded() -> None:
     world = PulledWorld()
     world.put(["a11", "b11", "c11"])
     with world.consumer() as consumer:
@@ -89,7 +89,7 @@ def test_quiet_shard_is_polled_each_second_during_fetches_and_slower_without() -
             assert all(second - first >= 2 * SECOND for first, second in pairwise(quiet))
 
 
-def test_nothing_is_asked_for_before_next_is_called() -> None:
+def test_consumer_asks_for_nothing_before_next_is_called() -> None:
     world = PulledWorld()
     world.put(["a1", "b1"])
     with world.consumer() as consumer:
@@ -129,7 +129,7 @@ def test_a_record_that_was_not_acknowledged_comes_again_to_the_next() -> None:
         assert data(consumer.fetch(2)) == ["b1", "c1"]
 
 
-def test_outside_of_with_it_releases_after_the_last_ack() -> None:
+def test_fetch_outside_with_releases_after_the_last_ack() -> None:
     world = PulledWorld()
     world.put(["a1", "b1"])
     records = list(world.consumer().fetch(2))
@@ -176,7 +176,7 @@ def test_closing_it_outside_of_with_releases_at_once() -> None:
     assert data(world.consumer().fetch(1)) == ["b1"]
 
 
-def test_outside_of_with_it_never_steals() -> None:
+def test_fetch_outside_with_never_steals() -> None:
     world = PulledWorld(shards=2)
     world.put(["a1", "b1", "c1", "d1"])
     with world.consumer(worker_id="first") as first:

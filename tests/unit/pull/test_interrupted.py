@@ -57,7 +57,7 @@ def pulled(at: int | None) -> tuple[BufferWorld, set[str], int]:
 
 
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=explores)])
-def test_whatever_line_is_interrupted_every_record_is_done_and_checkpointed(step: int) -> None:
+def test_interrupted_pull_finishes_and_checkpoints_every_record(step: int) -> None:
     _, _, lines = pulled(None)
     assert lines > 500
     for at in range(1, lines, step):

@@ -38,7 +38,7 @@ def world() -> PulledWorld:
     return world
 
 
-def test_it_goes_on_when_the_table_answers_again_and_events_tell(world: PulledWorld) -> None:
+def test_join_succeeds_when_the_table_answers_again_with_events(world: PulledWorld) -> None:
     began = world.clock.steady()
     with world.consumer(Outage(world, 20).ports) as consumer:
         assert next(consumer.messages()).data == b"a1"
@@ -69,7 +69,7 @@ def test_failed_join_is_logged_and_retried_less_and_less_often(
     assert lines[0].fields["problem"] == "DynamoDB answered 500"
 
 
-def test_one_with_a_handler_waits_too(world: PulledWorld) -> None:
+def test_consumer_with_a_handler_waits_for_the_table_too(world: PulledWorld) -> None:
     def handle(batch: Batch) -> None:
         seen.extend(record.data for record in batch.records)
         consumer.stop()
@@ -102,7 +102,7 @@ def test_kinesis_is_waited_for_too(world: PulledWorld) -> None:
     assert [event.kind for event in world.events][:2] == [EventKind.DISCONNECTED, EventKind.RECONNECTED]
 
 
-def test_one_with_a_handler_that_has_to_leave_meanwhile_ends(world: PulledWorld) -> None:
+def test_consumer_with_a_handler_ends_when_told_to_leave_while_joining(world: PulledWorld) -> None:
     stop, leaving = world.tasks.signal(), world.tasks.signal()
 
     def leave() -> None:

@@ -34,7 +34,7 @@ def fetched(world: PulledWorld, records: Iterable[Record]) -> list[str]:
     return found
 
 
-def test_nothing_is_given_while_paused_and_everything_when_resumed() -> None:
+def test_paused_consumer_gets_nothing_until_resumed() -> None:
     world = PulledWorld()
     world.put(["a1"])
     with world.consumer() as consumer:

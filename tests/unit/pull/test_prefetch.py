@@ -60,7 +60,7 @@ def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
     assert table.rest(pull) == ["a0", "a1", "a2"]
 
 
-def test_nothing_is_prefetched_while_a_key_waits() -> None:
+def test_buffer_prefetches_nothing_while_a_key_waits() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "c0")
     pull = table.messages()
@@ -106,7 +106,7 @@ def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() 
     assert table.checkpointed == {"shard": "a1"}
 
 
-def test_one_that_is_put_back_is_not_done_by_the_next_being_asked_for() -> None:
+def test_record_put_back_is_not_done_when_the_next_is_asked_for() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "c0", "d0")
     pull = table.messages(acks=True)
@@ -127,7 +127,7 @@ def test_one_that_is_put_back_is_not_done_by_the_next_being_asked_for() -> None:
         lambda buffer, _: buffer.fail(RuntimeError()),
     ],
 )
-def test_nothing_is_taken_of_what_is_over(end: Callable[[Buffer, PullRequest], None]) -> None:
+def test_ended_pull_has_nothing_prefetched(end: Callable[[Buffer, PullRequest], None]) -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "c0")
     pull = table.messages(acks=True)
@@ -171,7 +171,7 @@ def test_buffer_bounds_unfinished_records_by_bytes_and_by_count_per_shard() -> N
     assert small.buffer.buffered.records == 3
 
 
-def test_one_record_is_admitted_however_large() -> None:
+def test_buffer_admits_one_record_however_large() -> None:
     table = BufferWorld(BufferLimits(max_ack_pending=4, max_bytes=10, ack_wait=MINUTE))
     table.offer("shard", "a" * 100, "b")
     pull = table.messages()
@@ -240,7 +240,7 @@ def test_a_prefetch_that_is_cut_short_makes_the_next_ones_shorter() -> None:
     assert len(pull.prefetched) == 22
 
 
-def test_when_nothing_is_there_it_is_looked_again() -> None:
+def test_take_looks_again_when_the_buffer_is_empty() -> None:
     table = BufferWorld()
     assert isinstance(table.buffer.take(table.messages(), None), LookAgain)
 

@@ -144,7 +144,7 @@ def test_a_program_gets_the_fault_from_its_futures_its_flush_and_its_next_put() 
     producer.close()
 
 
-def test_so_does_a_program_on_an_event_loop() -> None:
+def test_async_producer_reports_a_failed_loop() -> None:
     async def story() -> None:
         producer = sublet.aio.Producer("orders", account=orders_account(), record_max_buffered_time=0.05)
         await (await producer.put("key", b"1"))

@@ -190,7 +190,7 @@ def test_a_stream_that_throttles_gets_everything_once(orders: Orders) -> None:
     assert sorted(map(int, delivered(orders.stream))) == list(range(5_000))
 
 
-def test_one_shard_s_refusals_do_not_hold_up_the_other(orders: Orders) -> None:
+def test_refusals_of_one_shard_do_not_hold_up_the_other(orders: Orders) -> None:
     first, second = (
         str(shard.hash_key_range.starting)
         for shard in sorted(orders.stream.list_shards(), key=lambda one: one.hash_key_range)
@@ -234,7 +234,7 @@ def test_a_record_that_no_stream_takes_is_refused_at_once(orders: Orders) -> Non
     assert orders.calls == []
 
 
-def test_without_a_partition_key_only_where_kinesis_places_records(orders: Orders) -> None:
+def test_keyless_record_is_refused_unless_kinesis_places_records(orders: Orders) -> None:
     with orders.producer() as producer:
         keyless = producer.put(None, b"x")
         with pytest.raises(RecordsNotPut, match="no partition key"):
@@ -243,7 +243,7 @@ def test_without_a_partition_key_only_where_kinesis_places_records(orders: Order
         assert orders.calls == []
 
 
-def test_where_kinesis_places_records_nothing_is_aggregated_and_the_log_says_so_once(orders: Orders) -> None:
+def test_producer_aggregates_nothing_in_auto_and_logs_it_once(orders: Orders) -> None:
     orders.stream.distribution = RecordDistribution.AUTO
     with orders.producer() as producer:
         for n in range(100):
@@ -270,7 +270,7 @@ def test_aggregates_are_put_again_as_plain_records_when_a_stream_turns_to_auto(
     assert {b"%d" % n for n in range(200)} <= set(delivered(orders.stream))
 
 
-def test_without_the_permission_to_list_shards_records_are_put_alone_in_order(
+def test_producer_puts_records_alone_in_order_when_it_may_not_list_shards(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(at: object = None) -> None:
@@ -566,7 +566,7 @@ def test_async_producer_raises_a_given_up_record_in_its_future_and_block() -> No
         asyncio.run(produce())
 
 
-def test_on_a_loop_no_future_is_unset_after_a_flush_that_has_nothing_to_wait_for() -> None:
+def test_async_flush_leaves_no_future_unset_with_nothing_to_wait_for() -> None:
     """As after a pause of the program: its records were reported while its event loop did not go round."""
     account = MemoryAccount()
     account.create("orders", 1)

@@ -96,7 +96,7 @@ def test_an_environment_in_which_a_call_hangs_ends_when_all_leases_are_given_bac
     assert report.next is Next.PROMPT
 
 
-def test_one_that_is_well_is_used_again(environment: Environment) -> None:
+def test_healthy_environment_is_used_again(environment: Environment) -> None:
     environment.invoke()
     environment.invoke()
     assert environment.ended == []
@@ -105,9 +105,7 @@ def test_one_that_is_well_is_used_again(environment: Environment) -> None:
 @pytest.mark.parametrize(
     "fault", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
 )
-def test_one_that_can_have_no_more_threads_or_descriptors_ends_at_once(
-    environment: Environment, fault: Exception
-) -> None:
+def test_environment_without_threads_or_descriptors_ends_at_once(environment: Environment, fault: Exception) -> None:
     environment.world.handler.script = raising(fault)
     environment.invoke()
     assert environment.ended == [SPENT]
@@ -142,7 +140,7 @@ def test_environment_ends_when_the_table_needs_a_descriptor_and_none_is_left(
     assert environment.ended == [SPENT]
 
 
-def test_one_in_which_the_handler_fails_everywhere_though_it_worked_there_ends_once(
+def test_environment_ends_once_when_a_handler_that_worked_fails_everywhere(
     environment: Environment,
 ) -> None:
     """Leaked memory, a broken connection pool. If it is an outage, the next one fails from its first call, and

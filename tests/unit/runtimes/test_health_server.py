@@ -69,7 +69,7 @@ def test_each_page_answers_for_itself_and_both_say_why_and_which_shard_stalls(ad
         ask(address, "/health/live")
 
 
-def test_of_a_thousand_shards_that_stall_a_hundred_are_named(address: str) -> None:
+def test_health_names_a_hundred_of_a_thousand_stalled_shards(address: str) -> None:
     many = REPORT._replace(shards=1_000, stalls=(STALLED,) * 1_000)
     with serving_health(address, lambda: many, ThreadTasks()):
         assert len(ask(address, "/health/live")[1]["stalls"]) == STALLS_TOLD

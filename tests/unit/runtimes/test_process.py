@@ -150,7 +150,7 @@ def consume() -> Iterator[Callable[..., Consumer]]:
 Consume = Callable[..., Consumer]
 
 
-def test_on_a_stop_it_checkpoints_and_releases_so_that_others_continue_at_once(consume: Consume) -> None:
+def test_process_checkpoints_and_releases_on_a_stop(consume: Consume) -> None:
     consumer = consume()
     assert consumer.handled.wait(PATIENCE)
     assert consumer.lease().lease_owner == "process-1"
@@ -218,14 +218,14 @@ def no_descriptor() -> None:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_one_that_can_have_no_more_descriptors_gives_back_its_leases_and_says_so(consume: Consume) -> None:
+def test_process_without_descriptors_releases_its_leases_and_raises(consume: Consume) -> None:
     consumer = consume(script=no_descriptor)
     with pytest.raises(ProcessSpent, match="has run out of file descriptors; every lease is released, start it again"):
         consumer.result()
     assert consumer.lease().lease_owner is None
 
 
-def test_one_whose_handler_hangs_can_be_stopped(consume: Consume) -> None:
+def test_process_with_a_hung_handler_can_be_stopped(consume: Consume) -> None:
     goes_on = threading.Event()
     consumer = consume(script=goes_on.wait, settings=replace(SETTINGS, handler_timeout=timedelta(seconds=1)))
     assert consumer.handled.wait(PATIENCE)
@@ -236,7 +236,7 @@ def test_one_whose_handler_hangs_can_be_stopped(consume: Consume) -> None:
     goes_on.set()
 
 
-def test_one_that_has_nothing_but_calls_that_hang_ends_so_that_another_goes_on(consume: Consume) -> None:
+def test_process_ends_when_all_of_its_leases_hang(consume: Consume) -> None:
     """One shard, and two calls at once: it would never hang in all of its slots, and reads nothing."""
     goes_on = threading.Event()
     consumer = consume(

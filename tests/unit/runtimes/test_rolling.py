@@ -50,7 +50,7 @@ def test_each_shard_pauses_for_less_than_three_seconds_and_nothing_is_repeated(s
     assert max(world.pauses) < MOST_SECONDS
 
 
-def test_one_that_leaves_alone_gives_its_leases_back_at_once() -> None:
+def test_solo_process_releases_leases_immediately() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 1)
     before = world.clock.steady()
@@ -60,7 +60,7 @@ def test_one_that_leaves_alone_gives_its_leases_back_at_once() -> None:
     assert set(world.owners) == {None}
 
 
-def test_while_nothing_is_announced_nothing_is_read_between_two_ticks() -> None:
+def test_process_reads_nothing_between_ticks_while_nothing_is_announced() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 2)
     before = world.sightings.loads

@@ -114,7 +114,7 @@ def test_event_that_is_no_worker_item_is_refused(wrong: object) -> None:
         item_from_json(wrong)
 
 
-def test_of_what_was_meant_for_another_function_an_error_repeats_only_the_start() -> None:
+def test_event_error_repeats_only_the_start_of_a_foreign_event() -> None:
     with pytest.raises(EventError) as refused:
         item_from_json({**event("map_item_to_worker"), "claims": {"payload": "x" * 10_000}})
     assert len(str(refused.value)) < 300

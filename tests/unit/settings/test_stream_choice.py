@@ -50,7 +50,7 @@ def test_a_pattern_respects_capitals_as_names_do() -> None:
 
 
 @pytest.mark.parametrize("stated", [{"stream": "orders"}, {"stream_arn": ARN}])
-def test_one_stream_beside_several_is_refused(stated: dict[str, str]) -> None:
+def test_stream_is_refused_beside_streams(stated: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="left out beside streams"):
         Settings(application="audit", streams=StreamChoice.parse("orders"), **stated)  # type: ignore[arg-type]
 

@@ -115,7 +115,7 @@ def test_the_next_write(
         (Checkpoint("9"), Ended(), False),
     ],
 )
-def test_which_says_more_the_row_or_the_offset(row: Checkpoint, position: Position, expected: bool) -> None:
+def test_row_and_offset_are_compared_by_position(row: Checkpoint, position: Position, expected: bool) -> None:
     assert is_further(row, position) is expected
 
 

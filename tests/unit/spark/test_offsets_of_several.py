@@ -58,7 +58,7 @@ def test_comes_back_from_its_json(some: list[Offset]) -> None:
 
 
 @given(offsets)
-def test_one_stream_s_is_unchanged(offset: Offset) -> None:
+def test_offset_of_one_stream_keeps_its_form(offset: Offset) -> None:
     assert any_offset_to_json(offset) == offset_to_json(offset)
     assert through_json(offset) == offset
 
@@ -100,14 +100,14 @@ def test_malformed_offset_of_several_streams_is_refused(damaged: Any) -> None:
         any_offset_from_json(damaged)
 
 
-def test_one_stream_s_checkpoint_is_that_of_several_of_which_one_was_read() -> None:
+def test_offset_of_one_stream_becomes_one_of_several() -> None:
     one = Offset("orders", IDENTITY, {"s0": ShardOffset(ReadTo("1")), "s1": ShardOffset(Ended())})
     assert as_of_several(one).shards == TWO.streams[ORDERS].shards
     assert as_of_several(replace(one, shards={})) == OffsetOfSeveral()
     assert as_of_several(TWO) is TWO
 
 
-def test_with_leases_it_is_refused() -> None:
+def test_offset_with_leases_is_refused_as_one_of_several_streams() -> None:
     one = Offset("orders", IDENTITY, {"s0": ShardOffset(ReadTo("1"))}, "orders-audit")
     with pytest.raises(OffsetMalformed, match="the leases of orders-audit, which are of one stream"):
         as_of_several(one)

@@ -149,7 +149,7 @@ def test_options_that_no_use_allows_together_are_refused_while_asking_for_the_sc
     ("text", "parts"),
     [("orders", None), (ARN, None), ("a,b", 2), ("a*", 1), ("tag:k=v", 1), ("a@LATEST", 1), (f"{ARN},b", 2)],
 )
-def test_one_stream_or_several(text: str, parts: int | None) -> None:
+def test_stream_option_names_one_stream_or_several(text: str, parts: int | None) -> None:
     options = parse_options({"stream": text}, Use.STREAM)
     assert (None if options.streams is None else len(options.streams.selectors)) == parts
     assert options.settings.streams == options.streams
@@ -162,7 +162,7 @@ def test_a_sink_writes_to_one_stream() -> None:
         parse_options({"stream": "orders,audit"}, Use.WRITE)
 
 
-def test_one_of_several_is_read_as_if_alone() -> None:
+def test_options_of_one_of_several_streams_are_those_of_it_alone() -> None:
     one, other = StreamKey("123456789012", "orders", 1), StreamKey("123456789012", "audit", 2)
     at = {f"{one}:shardId-0": "49:3", f"{other}:shardId-0": "SHARD_END"}
     options = parse_options({"stream": "orders,audit", "startCheckpoints": json.dumps(at)}, Use.BATCH)

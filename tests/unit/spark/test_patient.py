@@ -40,7 +40,7 @@ def test_a_listing_that_is_throttled_for_a_while_is_waited_for() -> None:
     assert timedelta(seconds=10) < clock.steady() - since < timedelta(seconds=30)
 
 
-def test_but_not_longer_than_the_patience() -> None:
+def test_patient_stream_raises_after_its_patience() -> None:
     stream, clock = patient(*[StreamUnavailable("throttled")] * 100)
     since = clock.steady()
     with pytest.raises(StreamUnavailable):

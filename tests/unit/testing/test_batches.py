@@ -21,7 +21,7 @@ def test_a_batch_is_what_a_handler_meets() -> None:
     assert (given.stream, given.region, given.account) == ("memory", "us-east-1", "123456789012")
 
 
-def test_its_checkpoints_are_remembered() -> None:
+def test_made_batch_remembers_its_checkpoints() -> None:
     given = batch([b"a", b"b"])
     assert checkpointed(given) == []
     given.checkpoint(given.records[1])

@@ -198,7 +198,7 @@ def test_settings_are_checked() -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_it_ends_in_both_modes_and_without_records(mode: Mode) -> None:
+def test_consume_ends_in_both_modes_without_records(mode: Mode) -> None:
     assert consume(print, [], shards=3, mode=mode).batches == ()
 
 
@@ -225,7 +225,7 @@ def test_step_by_step_through_a_reshard(memory_consumer: MemoryConsumer) -> None
     assert [str(done.checkpoints[key]) for key in sorted(done.checkpoints)][:2] == ["SHARD_END"] * 2
 
 
-def test_nothing_comes_twice_in_a_second_go() -> None:
+def test_memory_consumer_repeats_nothing_in_a_second_consume() -> None:
     consumer, handler = MemoryConsumer(shards=1), Remembering()
     consumer.put(b"a")
     consumer.consume(handler)

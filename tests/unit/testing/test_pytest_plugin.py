@@ -19,7 +19,7 @@ name])
 """
 
 
-def test_it_is_registered() -> None:
+def test_pytest_plugin_is_registered() -> None:
     (entry,) = [entry for entry in entry_points(group="pytest11") if entry.name == "sublet"]
     assert entry.value == "sublet.testing.pytest_plugin"
 

@@ -195,7 +195,7 @@ def test_a_record_processor_is_done_with_what_it_checkpoints(handler: Callable[[
     simulate(handler, [0, 2], handler_contract=HandlerContract.RECORD_PROCESSOR, check=all_finished)
 
 
-def test_by_hand_what_is_returned_from_is_not_done() -> None:
+def test_simulate_waits_for_manual_checkpoints_before_a_batch_is_done() -> None:
     """The first of two batches is kept; the last is flushed when the lease is released, or its shard ends."""
 
     class Keeping:
@@ -260,7 +260,7 @@ def test_data_and_settings_are_the_tests() -> None:
     assert all(run.records for run in simulation.runs)
 
 
-def test_without_greenlet_it_says_what_to_install() -> None:
+def test_simulate_without_greenlet_says_what_to_install() -> None:
     program = "import sys; sys.modules['greenlet'] = None; from sublet.testing import simulate; simulate(print)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (

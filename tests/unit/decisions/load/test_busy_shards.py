@@ -31,13 +31,13 @@ def test_a_shard_that_gets_twice_the_average_is_named_with_its_figures() -> None
     assert busy == BusyShard("1", 400_000, 2.9, 0.38)
 
 
-def test_even_shards_are_not_named_and_neither_is_the_busiest_of_idle_ones() -> None:
+def test_evenly_loaded_and_idle_shards_are_not_named() -> None:
     assert not busy_shards(leases(300_000, 310_000, 290_000), NOW)
     assert not busy_shards(leases(10, 90_000, 10), NOW)
     assert not busy_shards([], NOW)
 
 
-def test_one_that_nears_its_quota_is_named_beside_others_that_do() -> None:
+def test_shard_near_its_quota_is_named_even_beside_others() -> None:
     assert named(busy_shards(leases(700_000, 800_000), NOW)) == ["1", "0"]
     many_records = replace(leases(40_000)[0], lag_report=LagReport(NOW, None, None, 40_000, 700.0))
     assert named(busy_shards([many_records], NOW)) == ["0"]

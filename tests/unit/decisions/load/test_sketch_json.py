@@ -28,7 +28,7 @@ def test_names_are_stored_only_if_asked_for() -> None:
     assert read == replace(found, keys=tuple(replace(key, name=None) for key in found.keys))
 
 
-def test_it_is_small_whatever_came() -> None:
+def test_sketch_stays_small_with_many_keys() -> None:
     traffic = [Traffic("x" * 250, 600, 1000, keys=600), Traffic("y", 100, 1000, keys=100)]
     found = sketch_of("shardId-7", traffic, seconds=90)
     assert len(found.keys) > STORED_KEYS

@@ -25,7 +25,7 @@ def test_a_hot_shard_s_sketch_takes_a_free_place_and_leaves_the_others_theirs() 
     assert placed([beside], HOT, NOW) == (own, (beside, own))
 
 
-def test_of_two_sketches_of_a_shard_the_later_one_counts() -> None:
+def test_later_sketch_of_a_shard_counts() -> None:
     later = replace(SKETCH, until=NOW + timedelta(minutes=1))
     for stored in ([SKETCH, later], [later, SKETCH]):
         assert fresh(stored, later.until) == {"shardId-0": later}

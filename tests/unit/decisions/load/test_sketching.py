@@ -102,7 +102,7 @@ def test_a_long_catch_up_keeps_the_latest_minutes() -> None:
     assert [peak.bytes for peak in peaks] == [minute + 1 for minute in range(50 - MINUTES_MAX, 50)]
 
 
-def test_where_records_are_placed() -> None:
+def test_sketch_counts_bytes_by_place() -> None:
     half = HashKeyRange(0, FULL_RANGE.ending // 2)
     outside = next(f"k{n}" for n in range(99) if hash_key(f"k{n}", None) not in half)
     found = sketch_of(
@@ -140,7 +140,7 @@ def test_a_bucket_outside_the_range_is_none() -> None:
     assert bucket_of(2**128 - 1, FULL_RANGE) == 63
 
 
-def test_nothing_came() -> None:
+def test_sketch_of_no_records_is_empty() -> None:
     found = ShardSketch("0", NOW, NOW)
     assert (found.heat, found.worst, found.at_least(0)) == (0, None, 0)
     assert worst_seconds(()) == ()

@@ -18,7 +18,7 @@ def lease(number: int, lag: timedelta | None = None, rate: int | None = None, ag
     return Lease(f"shardId-{number:03}", Checkpoint("1"), lag_report=report)
 
 
-def test_of_many_shards_the_ten_with_the_most_lag_and_the_ten_with_the_most_bytes() -> None:
+def test_worst_shards_are_the_ten_of_most_lag_and_the_ten_of_most_bytes() -> None:
     leases = [lease(n, timedelta(seconds=2**n), 2 ** (25 - n)) for n in range(25)]
     worst = worst_shards(leases, NOW)
     assert sorted(worst.lags) == [f"shardId-{n:03}" for n in range(15, 25)]

@@ -48,7 +48,7 @@ def after(announced: dict[str, Announcement], leases: int = 8, workers: int = 4)
     return next_look(announced, NOW, leases, workers, SETTINGS).after
 
 
-def test_while_nothing_is_announced_the_next_look_is_the_next_tick() -> None:
+def test_next_scan_is_the_next_tick_while_nothing_is_announced() -> None:
     assert next_look({}, NOW, 8, 4, SETTINGS) == (TICK, "nothing is announced")
 
 
@@ -58,7 +58,7 @@ def test_after_an_announcement_others_look_each_second_until_it_lapses() -> None
     assert after(said(3 * TICK)) == TICK
 
 
-def test_one_by_a_clock_that_is_far_ahead_has_lapsed() -> None:
+def test_announcement_by_a_clock_far_ahead_has_lapsed() -> None:
     assert after(said(-3 * TICK)) == TICK
     assert not is_heard(said(-TICK), NOW, SETTINGS)
 
@@ -83,7 +83,7 @@ def test_looking_more_often_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("ago", "heard"), [(0, False), (20.9, False), (21, True), (55, True), (55.1, False), (60, False)]
 )
-def test_it_is_heard_when_everybody_has_ticked_and_will_look_often_for_a_while(ago: float, heard: bool) -> None:
+def test_announcement_is_heard_from_one_tick_after_it_until_it_nearly_lapses(ago: float, heard: bool) -> None:
     assert is_heard(said(timedelta(seconds=ago)), NOW, SETTINGS) is heard
 
 
@@ -108,7 +108,7 @@ def test_requested_lease_is_waited_for_at_most_half_a_failover_time() -> None:
     assert asked_for(replace(SETTINGS, failover_time=6 * SECOND, heartbeat_interval=SECOND)) == 3 * SECOND
 
 
-def test_with_the_shortest_failover_time_too() -> None:
+def test_announcement_is_heard_at_the_shortest_failover_time_too() -> None:
     quick = replace(SETTINGS, failover_time=timedelta(seconds=3), heartbeat_interval=SECOND)
     assert is_heard(said(timedelta(seconds=3)), NOW, quick)
 
@@ -117,7 +117,7 @@ STOLEN = Choice(Lease("shardId-0", TRIM_HORIZON, 7, "another"), "me", ClaimReaso
 FREE = Choice(Lease("shardId-1", TRIM_HORIZON, 7), "me", ClaimReason.FREE)
 
 
-def test_nothing_is_stolen_before_it_has_been_said_and_heard() -> None:
+def test_steal_waits_until_its_announcement_is_heard() -> None:
     assert ask_first([STOLEN, FREE], {}, NOW, SETTINGS) == ((FREE,), True)
     mine = said(SECOND, What.ASKS, "me")
     assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((FREE,), False), "it is said already"
@@ -125,24 +125,24 @@ def test_nothing_is_stolen_before_it_has_been_said_and_heard() -> None:
     assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((STOLEN, FREE), False)
 
 
-def test_where_nothing_is_to_be_stolen_nothing_is_said() -> None:
+def test_choices_without_a_steal_are_not_announced() -> None:
     assert ask_first([FREE], {}, NOW, SETTINGS) == ((FREE,), False)
 
 
-def test_nothing_is_stolen_from_one_that_leaves() -> None:
+def test_leaving_process_is_not_stolen_from() -> None:
     leaves = said(TICK + SECOND, What.LEAVES)
     assert ask_first([STOLEN, FREE], leaves, NOW, SETTINGS) == ((FREE,), False)
     expired = Choice(STOLEN.lease, STOLEN.worker_id, ClaimReason.EXPIRED)
     assert ask_first([expired], leaves, NOW, SETTINGS) == ((expired,), False), "it has left without a word"
 
 
-def test_one_that_leaves_waits_until_it_is_heard() -> None:
+def test_leaving_process_keeps_its_leases_until_it_is_heard() -> None:
     assert heard_within({}, NOW, False, SETTINGS) == LEAVES_WITHIN, "and not for a tick of 20 s"
     quick = replace(SETTINGS, failover_time=timedelta(seconds=6), heartbeat_interval=SECOND)
     assert heard_within({}, NOW, False, quick) == timedelta(seconds=5)
 
 
-def test_but_not_where_they_look_often_by_now_nor_alone() -> None:
+def test_leaving_process_releases_at_once_when_alone_or_already_heard() -> None:
     assert heard_within(said(TICK + SECOND), NOW, False, SETTINGS) == NOTHING
     assert heard_within({}, NOW, True, SETTINGS) == NOTHING
 

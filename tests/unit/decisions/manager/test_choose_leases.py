@@ -45,14 +45,14 @@ def test_a_leader_s_assignment_counts_as_held_and_an_unseen_lease_as_another_s()
     assert found.standing.leases == 3
 
 
-def test_which_of_the_free_leases_is_taken_is_up_to_chance() -> None:
+def test_free_lease_is_chosen_by_chance() -> None:
     """Workers that tick at the same moment would all send for the same one."""
     one_each = replace(SETTINGS, max_leases_for_worker=1)
     taken = [chosen(*FREE, chance=Random(seed), settings=one_each).choices for seed in range(20)]
     assert {choice.lease.lease_key for (choice,) in taken} == {lease.lease_key for lease in FREE}
 
 
-def test_one_of_ours_that_has_fewer_takes_what_there_is_and_no_more() -> None:
+def test_worker_of_ours_with_fewer_leases_takes_the_free_ones() -> None:
     held = [Lease(f"shardId-9{n}", TRIM_HORIZON, lease_owner="us-1") for n in range(10)]
     seen = {lease.lease_key: Sighting(0, lease.actual_owner, BEGINNING) for lease in [*held, *FREE]}
     found = choose_leases([*held, *FREE], seen, BEGINNING, Random(0), SETTINGS, ["us-0", "us-1"])

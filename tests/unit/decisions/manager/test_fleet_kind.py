@@ -31,7 +31,7 @@ def kind_of(*reports: WorkerReport, settings: Settings = SETTINGS, version: str 
     return fleet_of(reports, version, settings.own_worker_ids, NOW, settings)
 
 
-def test_without_reports_there_is_no_leader() -> None:
+def test_fleet_without_reports_has_no_leader() -> None:
     assert kind_of() == NO_LEADER
 
 
@@ -55,14 +55,14 @@ def test_a_fleet_that_migrates_to_a_single_table_has_us_there_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", ["CLIENT_VERSION_2X", "CLIENT_VERSION_UPGRADE_FROM_2X", "CLIENT_VERSION_INIT"])
-def test_while_a_fleet_goes_to_3_x_we_report_and_each_takes_for_itself(version: str) -> None:
+def test_fleet_migrating_to_kcl_3_gets_reports_and_no_leader(version: str) -> None:
     """KCL goes on once all who hold leases have reported for ten minutes."""
     reports = [report("java-1", 5, Place.OWN_TABLE)]
     assert kind_of(*reports, version=version) == Fleet(place=Place.OWN_TABLE)
 
 
 @pytest.mark.parametrize("version", ["CLIENT_VERSION_3X_WITH_ROLLBACK", None])
-def test_then_its_leader_assigns(version: str | None) -> None:
+def test_fleet_of_reporting_workers_is_led(version: str | None) -> None:
     """None: we may not read it."""
     assert kind_of(report("java-1", 5), version=version).is_led
 
@@ -108,6 +108,6 @@ def test_nowhere_to_report_to() -> None:
     assert plan(report("sublet-1", 5), place=None) == ReportPlan(remove=(report("sublet-1", 5),))
 
 
-def test_where_leases_are_not_kept_nothing_is_to_be_assigned() -> None:
+def test_catch_up_mode_removes_its_report() -> None:
     settings = replace(SETTINGS, mode=Mode.CATCH_UP)
     assert plan(report("sublet-1", 5), settings=settings) == ReportPlan(remove=(report("sublet-1", 5),))

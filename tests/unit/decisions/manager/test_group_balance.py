@@ -57,7 +57,7 @@ def test_the_published_case_from_a_cold_start() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("phases", [1, 4, IN_TURN])
-def test_it_halves_whichever_worker_looks_first(seed: int, phases: int) -> None:
+def test_groups_share_leases_equally_in_any_order_of_ticks(seed: int, phases: int) -> None:
     world = BalanceWorld(50, GROUP, sublet=A + B, phases=phases, chance=Random(seed))
     assert settled(world) == ({"a": 25, "b": 25}, {2: 10, 3: 10})
 
@@ -151,7 +151,7 @@ def test_moves_between_groups_cover_the_shortage_and_use_each_worker_once() -> N
 @pytest.mark.parametrize(
     "held", [{"a:0": 3, "a:1": 2, "b:0": 2, "b:1": 2}, {"a:0": 2, "b:0": 1}, {"a:0": 1, "b:0": 1}, {"a:0": 4}]
 )
-def test_nothing_moves_where_a_lease_more_or_less_is_all(held: dict[str, int]) -> None:
+def test_groups_within_one_lease_of_each_other_move_nothing(held: dict[str, int]) -> None:
     groups = {worker: worker[0] for worker in held}
     target = fair_share(sum(held.values()), len(held))
     assert moves_between_groups(held, held, groups, groups, target, 9, ranked_at(NOW, timedelta(1))) == ()
@@ -181,7 +181,7 @@ def test_group_with_its_share_gets_nothing_and_a_short_group_gives_nothing() -> 
     assert _moves(short, {"b:0": 4, "b:1": 1}, ["c:0"], 4) == []
 
 
-def test_in_a_group_who_has_the_most_gives_and_who_has_the_fewest_takes_one_by_one() -> None:
+def test_moves_go_from_the_fullest_to_the_emptiest_worker_of_the_groups() -> None:
     held = {"a:0": 9, "a:1": 7, "b:0": 1, "b:1": 3}
     after = Counter(held)
     for move in _moves(held, held, ["b:0", "b:1"], 5):

@@ -56,7 +56,9 @@ def stolen(
         ("none if we have our share", {"a": 6, "us": 4, "b": 1, "c": 1}, {}, {}),
     ],
 )
-def test_so_many(because: str, held: dict[str, int], changes: dict[str, Any], from_whom: dict[str, int]) -> None:
+def test_steal_takes_this_many_from_each_owner(
+    because: str, held: dict[str, int], changes: dict[str, Any], from_whom: dict[str, int]
+) -> None:
     found = stolen(held, replace(MANY, **changes))
     assert Counter(owner for owner, _ in found) == Counter(from_whom), because
 

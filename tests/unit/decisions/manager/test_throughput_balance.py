@@ -88,7 +88,7 @@ def test_no_thief_takes_more_than_it_may() -> None:
         ("none that would take the taker across the mean", {"a": [6] * 10, "b": [25], "c": [5]}, 1, [("a", "c", 6)]),
     ],
 )
-def test_one_after_the_other(
+def test_balance_moves_at_most_so_many_leases_at_a_time(
     because: str, rates: dict[str, list[float | None]], most: int, moves: list[tuple[str, str, float | None]]
 ) -> None:
     assert planned(rates, most) == moves, because
@@ -160,7 +160,7 @@ def test_gusts_move_nothing() -> None:
         assert world.tick() == 0
 
 
-def test_beside_workers_that_count_leases_so_do_we() -> None:
+def test_balance_counts_leases_beside_workers_that_do() -> None:
     chance = Random(2)
     world = BalanceWorld(100, SETTINGS, sublet=A, java=B, rates=skewed(100, 40, chance), chance=chance)
     world.settle(60)

@@ -67,7 +67,7 @@ CHILD = replace(FREE, parent_shard_ids=frozenset({"shardId-1"}))
         "waits for its parent",
     ],
 )
-def test_which_shards_are_probed(lease: Lease, is_asked: bool) -> None:
+def test_probe_is_chosen_for_a_lease_that_may_be_unread(lease: Lease, is_asked: bool) -> None:
     quiet_since = {7: NOW - SECOND, 6: NOW - SETTINGS.failover_time - SECOND}[lease.lease_counter]
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
     parent_too = replace(PARENT, caught_up_at=NOW)
@@ -159,7 +159,7 @@ def by_moment(until: datetime) -> ReadPosition:
         "said of another checkpoint",
     ],
 )
-def test_where_a_look_begins(lease: Lease, known: UnreadShard | None, at: ReadPosition) -> None:
+def test_probe_begins_at_the_position_of_the_lease(lease: Lease, known: UnreadShard | None, at: ReadPosition) -> None:
     assert probe(lease, known).at == at
 
 
@@ -228,7 +228,9 @@ def waits(age: timedelta, *, is_held: bool = False, lease: Lease = FREE, known: 
     ],
     ids=["new", "it has moved", "it was quiet", "known", "its oldest record is younger", "a clock was ahead"],
 )
-def test_how_long_a_shard_is_known_to_stand_still(waiting: int, before: UnreadShard | None, age: int) -> None:
+def test_unread_age_is_the_time_since_the_shard_was_known_to_stand_still(
+    waiting: int, before: UnreadShard | None, age: int
+) -> None:
     known = {} if before is None else {FREE.lease_key: before}
     [found] = stand_still([waits(waiting * SECOND)], known, NOW, MINUTE)
     assert (found.age, found.is_held) == (age * SECOND, False)
@@ -311,7 +313,7 @@ def walked(lease: Lease, known: UnreadShard | None, *behind: timedelta) -> Probe
         "the row says more by now",
     ],
 )
-def test_how_far_a_shard_was_walked_is_remembered(
+def test_walked_position_is_remembered_for_the_next_tick(
     lease: Lease, known: UnreadShard | None, behind: Iterable[timedelta], quiet_until: datetime | None
 ) -> None:
     before = {} if known is None else {lease.lease_key: known}

@@ -25,7 +25,7 @@ ITEM = WorkerItem(
 )
 
 
-def test_there_and_back() -> None:
+def test_worker_item_round_trips_through_json() -> None:
     assert item_from_json(json.loads(json.dumps(item_to_json(ITEM)))) == ITEM
 
 

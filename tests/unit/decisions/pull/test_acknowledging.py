@@ -118,7 +118,7 @@ def test_nak_counts_an_attempt_of_its_own_record_only() -> None:
     }
 
 
-def test_nothing_waits_in_a_shard_that_is_in_order() -> None:
+def test_shard_is_in_order_unless_a_record_was_put_back() -> None:
     state, in_order = handed_out("a", "b"), []
     in_order.append(state.is_in_order)
     assert state.nak(0, 1, NOW)
@@ -150,7 +150,7 @@ def test_a_record_that_is_forgotten_comes_again_after_ack_wait() -> None:
     assert again(state, "ab", NOW + ACK_WAIT) == [0, 1]
 
 
-def test_before_ack_wait_is_over_nothing_is_forgotten() -> None:
+def test_record_stays_out_until_ack_wait_is_over() -> None:
     state = handed_out("a")
     assert state.look(NOW + ACK_WAIT - SECOND) == []
     assert state.is_out(0, 1)
@@ -258,7 +258,9 @@ class Shard:
 
 
 @given(st.lists(st.sampled_from("ab"), min_size=1, max_size=8), STEPS)
-def test_nothing_is_ever_lost_and_a_key_is_in_order(keys: list[str], steps: list[tuple[str, int, int]]) -> None:
+def test_acknowledging_loses_nothing_and_keeps_each_key_in_order(
+    keys: list[str], steps: list[tuple[str, int, int]]
+) -> None:
     """Each record is new, out, waiting or done; and what is handed out of a key is never before one that waits."""
     shard = Shard(keys)
     for what, which, seconds in steps:

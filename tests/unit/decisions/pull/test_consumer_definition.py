@@ -44,7 +44,7 @@ def test_a_program_that_was_given_nothing_goes_by_the_definition() -> None:
     assert by_definition(terms(), {}, options_of(by._replace(max_ack_pending=7))).max_ack_pending == 7
 
 
-def test_without_a_definition_its_own_options_stand() -> None:
+def test_own_options_stand_without_a_definition() -> None:
     mine = terms(failover_time=MINUTE)
     assert by_definition(mine, given_options({"failover_time": MINUTE}), None) is mine
 
@@ -103,5 +103,5 @@ def test_ack_wait_and_max_ack_pending_are_refused_when_invalid(ack_wait: Any, ma
         checked_terms(Settings(application="audit", stream="orders"), ack_wait, max_ack_pending)
 
 
-def test_one_record_at_a_time_may_be_pending() -> None:
+def test_max_ack_pending_may_be_one() -> None:
     assert checked_terms(Settings(application="audit", stream="orders"), None, 1).max_ack_pending == 1

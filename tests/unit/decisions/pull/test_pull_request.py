@@ -71,7 +71,7 @@ def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
     assert fetch.give(15) == FetchProgress(1_000_000, 25, PullSize(2, 25), is_full=True)
 
 
-def test_one_record_that_is_larger_than_all_bytes_is_given() -> None:
+def test_fetch_gives_one_record_larger_than_its_bytes() -> None:
     fetch = fetch_of(None, 25).give(100)
     assert fetch is not None
     assert fetch.is_over
@@ -85,7 +85,7 @@ def test_a_consume_that_says_nothing_has_500_records_and_a_threshold_of_half() -
     assert consume_of() == Demand(500, None, 250, 0)
 
 
-def test_with_bytes_any_number_of_records_is_buffered() -> None:
+def test_max_bytes_buffers_any_number_of_records() -> None:
     assert consume_of(max_bytes=1000) == Demand(1_000_000, 1000, 0, 500)
 
 
@@ -149,7 +149,7 @@ def test_bytes_are_bounded_but_for_one_record() -> None:
     assert Demand(1, 5).takes(TENS, 0, PullSize()) == 1, "one in records too"
 
 
-def test_how_many_records_are_taken_before_a_buffer_is_low() -> None:
+def test_before_low_counts_the_records_above_the_threshold() -> None:
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(10, 100)) == 5
     assert consume_of(max_records=10, threshold_records=4).before_low(TENS, 0, PullSize(4, 40)) == 0
     assert consume_of(max_bytes=100, threshold_bytes=40).before_low(TENS, 2, PullSize(8, 80)) == 3
@@ -157,12 +157,12 @@ def test_how_many_records_are_taken_before_a_buffer_is_low() -> None:
     assert consume_of(max_bytes=100, threshold_bytes=40).before_low(bytewise, 0, PullSize(100, 100)) == 59
 
 
-def test_of_two_who_pull_in_records_and_bytes_fewer_count() -> None:
+def test_demand_takes_the_fewer_of_its_records_and_bytes() -> None:
     assert Demand(3, 100).takes(TENS, 0, PullSize(1, 10)) == 2
     assert Demand(30, 40).takes(TENS, 0, PullSize(1, 10)) == 3
 
 
-def test_of_two_who_pull_each_has_its_part() -> None:
+def test_demands_of_several_pulls_add_up() -> None:
     assert together([consume_of(max_records=10), consume_of(max_bytes=100)]) == Demand(1_000_010, None, 5, 50)
     assert together([consume_of(max_bytes=100), consume_of(max_bytes=50)]) == Demand(2_000_000, 150, 0, 75)
     assert together([consume_of(max_bytes=100)]) == consume_of(max_bytes=100)
@@ -216,6 +216,6 @@ def test_a_heartbeat_may_be_either_of_them(heartbeat: float) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_at_least_one_call_at_a_time_is_made(count: int) -> None:
+def test_partition_by_key_is_refused_below_one(count: int) -> None:
     with pytest.raises(SettingsError, match="partition_by_key"):
         checked_parallelism(count)

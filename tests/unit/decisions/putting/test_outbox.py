@@ -72,7 +72,7 @@ def test_a_record_that_is_larger_than_an_aggregate_or_alone_is_put_plain() -> No
         box.in_flight = 0
 
 
-def test_in_order_one_aggregate_is_in_flight_and_refused_records_come_first_again() -> None:
+def test_ordered_outbox_has_one_aggregate_in_flight_and_retries_it_first() -> None:
     box = outbox(*(record(b"%d" % n) for n in range(3)))
     (entry,) = taken(box)
     box.add(record(b"3"))
@@ -100,7 +100,7 @@ def test_a_call_has_room_for_500_records_and_10_mib_and_takes_one_record_of_any_
     assert len(taken(huge)) == 1
 
 
-def test_it_says_why_it_sends() -> None:
+def test_outbox_tells_why_it_sends() -> None:
     box = outbox(record())
     assert box.why(SOON, None) is None
     assert box.why(LATER, None) is Why.DUE

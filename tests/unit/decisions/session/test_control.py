@@ -34,7 +34,7 @@ LEASES = [Lease(f"shardId-{n}", TRIM_HORIZON) for n in range(3)]
 KEYS = [lease.lease_key for lease in LEASES]
 
 
-def test_nothing_is_paused_by_nothing() -> None:
+def test_empty_control_pauses_nothing() -> None:
     assert paused(NO_CONTROL, LEASES, NOW) == {}
 
 
@@ -75,7 +75,7 @@ def test_resume_of_one_shard_leaves_the_others() -> None:
     assert list(paused(resuming(control, NOW, ["shardId-1"]), LEASES, NOW)) == ["shardId-2"]
 
 
-def test_one_shard_of_a_paused_application_cannot_be_resumed() -> None:
+def test_resume_of_one_shard_is_refused_while_the_application_is_paused() -> None:
     with pytest.raises(ControlRefused, match="whole application"):
         resuming(pausing(NO_CONTROL, FOREVER), NOW, ["shardId-1"])
     past = pausing(pausing(NO_CONTROL, FOR_A_MINUTE), FOREVER, ["shardId-1"])
@@ -95,7 +95,7 @@ def test_a_request_to_release_does_not_shorten_a_pause() -> None:
     assert without(control, release, ["shardId-1", "shardId-2"]).leases == {"shardId-1": FOREVER}
 
 
-def test_of_two_requests_to_release_the_later_end_counts() -> None:
+def test_release_request_with_the_later_end_counts() -> None:
     for_a_minute = Pause(Order.RELEASE, NOW, "bo@desk", NOW + MINUTE)
     for_two, forever = (with_other(for_a_minute, until=until) for until in (NOW + 2 * MINUTE, None))
     for first, second, counts in [

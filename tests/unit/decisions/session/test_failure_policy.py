@@ -52,7 +52,7 @@ def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
     assert is_noted_before(run, crashes, settings) is is_noted
 
 
-def test_where_nothing_is_left_nothing_was_tried_in_vain() -> None:
+def test_finished_batch_has_no_attempts() -> None:
     assert Course(()).attempts == 0
 
 

@@ -77,7 +77,7 @@ def test_refused_by_our_own_write_whose_response_got_lost_it_is_done_and_dated()
     assert (reply.verdict, reply.is_done) == (Verdict.DONE_BEFORE, True)
 
 
-def test_one_write_of_ours_further_on_than_we_knew_it_is_made_again_for_that_row() -> None:
+def test_refused_write_is_repeated_for_a_row_that_our_own_write_moved_on() -> None:
     to_5 = checkpoint(LEASE, Checkpoint("5"))
     reply = after_write(HELD, to_5, BEATEN, applied=False, sent_at=LATER)
     assert reply.holding == Holding(BEATEN, NOW), "not dated: this write has not happened"
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_one_of_ours_refused_is_made_again() -> None:
     assert (moved.verdict, moved.then, moved.holding.moves) == (Verdict.MOVED, Then.NOTHING, 1)
 
 
-def test_where_it_may_have_stood_before_it_was_moved() -> None:
+def test_moved_from_is_where_the_checkpoint_may_have_been_before_the_move() -> None:
     """At what was never answered too, if the counter says that something of ours came through."""
     moved = replace(LEASE, checkpoint=Checkpoint("2"))
     for row, applied, stood in (
@@ -218,7 +218,7 @@ def test_a_heartbeat_is_due_while_it_may_write() -> None:
 
 
 @pytest.mark.parametrize(("wall", "steady"), [(FAILOVER + SECOND, SECOND), (SECOND, FAILOVER + SECOND)])
-def test_it_is_unconfirmed_if_either_clock_says_so(wall: timedelta, steady: timedelta) -> None:
+def test_lease_is_unconfirmed_if_either_clock_says_so(wall: timedelta, steady: timedelta) -> None:
     """The steady one stands still while the machine is suspended, and the other may be set back."""
     assert HELD.is_unconfirmed(Instant(BEGINNING + wall, BEGINNING + steady), FAILOVER)
 

@@ -47,7 +47,7 @@ def test_a_process_is_stuck_if_calls_hang_for_all_that_it_could_work_on(
     assert is_stuck(chosen, {"a", "b"}, is_at_work=is_at_work) is expected, because
 
 
-def test_one_that_is_stuck_ends_however_many_slots_it_has_left() -> None:
+def test_stuck_process_ends_despite_free_slots() -> None:
     assert Health(8, hung=1, is_stuck=True).ends_now is Ending.ALL_LEASES_HANG
 
 
@@ -73,7 +73,7 @@ def wrapped(problem: Exception) -> Exception:
         (ValueError("can't start new thread"), None),
     ],
 )
-def test_it_is_recognized_by_the_exception_or_by_its_cause(problem: Exception, expected: Ending | None) -> None:
+def test_exhaustion_is_recognized_by_an_exception_or_its_cause(problem: Exception, expected: Ending | None) -> None:
     assert lacking(problem) is expected
     assert lacking(wrapped(problem)) is expected
 

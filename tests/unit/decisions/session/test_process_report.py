@@ -26,11 +26,11 @@ def verdict(state: ProcessState, settings: Settings = SETTINGS) -> tuple[bool, b
     return report.is_live, report.is_ready, report.because
 
 
-def test_one_that_looks_is_live_and_ready() -> None:
+def test_scanning_process_is_live_and_ready() -> None:
     assert verdict(WELL) == (True, True, "it scans the leases")
 
 
-def test_before_its_first_look_it_is_live_and_not_ready() -> None:
+def test_process_is_live_and_not_ready_before_its_first_scan() -> None:
     assert verdict(WELL._replace(looked_at=None)) == (True, False, "it has not scanned the leases yet")
 
 
@@ -39,13 +39,13 @@ def test_an_outage_of_aws_is_no_reason_to_replace_the_process() -> None:
     assert verdict(WELL._replace(looked_at=NOW - timedelta(hours=1)))[:2] == (True, True)
 
 
-def test_one_whose_look_does_not_come_back_is_to_be_replaced() -> None:
+def test_process_whose_scan_hangs_is_neither_live_nor_ready() -> None:
     assert verdict(WELL._replace(tried_at=NOW - 5 * MINUTE))[:2] == (True, True)
     hangs = WELL._replace(tried_at=NOW - 5 * MINUTE - SECOND)
     assert verdict(hangs) == (False, False, "its scan of the leases hangs")
 
 
-def test_but_where_ticks_are_rare_it_has_three_of_them() -> None:
+def test_hanging_scan_is_allowed_longer_where_ticks_are_rare() -> None:
     rare = replace(SETTINGS, failover_time=timedelta(hours=1))
     assert verdict(WELL._replace(tried_at=NOW - 119 * MINUTE), rare)[:2] == (True, True)
     assert verdict(WELL._replace(tried_at=NOW - 121 * MINUTE), rare)[:2] == (False, False)
@@ -57,11 +57,11 @@ def test_unanswered_shards_are_named_and_leave_the_process_live_and_ready() -> N
     assert (report.is_live, report.is_ready, report.unread) == (True, True, (silent,))
 
 
-def test_one_that_leaves_is_not_ready_and_need_not_be_killed() -> None:
+def test_leaving_process_is_live_and_not_ready() -> None:
     assert verdict(WELL._replace(is_leaving=True))[:2] == (True, False)
 
 
-def test_one_that_can_do_no_more_is_neither() -> None:
+def test_ending_process_is_neither_live_nor_ready() -> None:
     assert verdict(WELL._replace(ending=Ending.ALL_SLOTS_HANG)) == (
         False,
         False,

@@ -111,7 +111,7 @@ def pause_after(known: Subscribed, at: datetime) -> timedelta:
         (PushEnd.NOT_AN_END, ASKED_AGAIN_AFTER),
     ],
 )
-def test_how_long_the_next_call_waits(end: PushEnd, pause: timedelta) -> None:
+def test_next_subscription_waits_by_how_the_last_one_ended(end: PushEnd, pause: timedelta) -> None:
     later = NOW + LASTS
     known = begun().moved("9", NOW).over(end, later, LEAST)
     assert pause_after(known, later) == pause
@@ -162,7 +162,7 @@ def test_listening_ends_when_the_subscription_has_to_be_renewed_or_is_silent() -
     assert next_step(begun().resumed(LASTS - SECOND), late) == Step(Act.LISTEN, NOW + LASTS)
 
 
-def test_without_a_consumer_it_polls() -> None:
+def test_reader_polls_without_a_consumer() -> None:
     assert next_step(begun().over(PushEnd.NO_CONSUMER, NOW, Random(0)), NOW).act is Act.POLL
 
 

@@ -132,5 +132,5 @@ PINNED = replace(LEASE, checkpoint=LATEST, start_at=NOW - HOUR)
         ("ended", quiet(replace(LEASE, checkpoint=SHARD_END)), None),
     ],
 )
-def test_where_a_shard_is_opened(because: str, lease: Lease, position: ReadPosition | None) -> None:
+def test_quiet_shard_is_opened_at_its_quiet_time(because: str, lease: Lease, position: ReadPosition | None) -> None:
     assert opening(lease) == position, because

@@ -173,7 +173,7 @@ def test_the_start_position_s_moment_is_for_leases_that_begin_at_one(checkpoint:
     assert needs_pin(replace(LEASE, checkpoint=checkpoint), [], since, NOW) is None
 
 
-def test_before_the_first_record_there_is_no_doubt_of_a_gap() -> None:
+def test_gap_is_not_suspected_before_the_first_record() -> None:
     quiet = after_page(NOTHING_READ, Page((), 0, 0), NOW)
     assert quiet.in_doubt(NOW + 2 * DAY) is None
     assert NOTHING_READ.in_doubt(NOW) is None

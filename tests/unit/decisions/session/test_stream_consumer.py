@@ -26,13 +26,13 @@ def seen(standing: ConsumerStanding, at: datetime = NOW, before: KnownConsumer =
     return before.seen(standing, ARN if standing in (ConsumerStanding.ACTIVE, ConsumerStanding.CREATING) else None, at)
 
 
-def test_it_is_looked_for_at_first_and_used_while_it_is_active() -> None:
+def test_consumer_is_looked_up_first_and_used_while_active() -> None:
     assert search(UNSEEN, NOW) is Search.LOOK
     assert search(seen(ConsumerStanding.ACTIVE), NOW + timedelta(days=1)) is Search.USE
 
 
 @pytest.mark.parametrize("standing", [ConsumerStanding.MISSING, ConsumerStanding.NO_ROOM])
-def test_without_one_the_stream_is_polled_and_one_look_a_minute_finds_one_that_comes(
+def test_stream_without_a_consumer_is_polled_and_looked_up_once_a_minute(
     standing: ConsumerStanding,
 ) -> None:
     known = seen(standing)
@@ -41,7 +41,7 @@ def test_without_one_the_stream_is_polled_and_one_look_a_minute_finds_one_that_c
 
 
 @pytest.mark.parametrize("standing", [ConsumerStanding.CREATING, ConsumerStanding.BUSY])
-def test_one_that_comes_is_waited_for_up_to_a_minute(standing: ConsumerStanding) -> None:
+def test_consumer_being_created_is_waited_for_up_to_a_minute(standing: ConsumerStanding) -> None:
     known = seen(standing)
     assert search(known, NOW + LOOKED_AT_EVERY - JUST_BEFORE) is Search.WAIT
     assert search(known, NOW + LOOKED_AT_EVERY) is Search.LOOK

@@ -88,7 +88,9 @@ def test_a_handlers_backoff_doubles_up_to_its_longest_however_often_it_fails() -
         "half of that at the very end",
     ],
 )
-def test_by_when_a_call_has_to_be_back(handler_timeout: int | None, cut_off: int | None, expected: int | None) -> None:
+def test_call_is_overdue_by_handler_timeout_and_cut_off(
+    handler_timeout: int | None, cut_off: int | None, expected: int | None
+) -> None:
     settings = replace(
         CATCH_UP,
         window_margin=30 * SECOND,
@@ -221,7 +223,7 @@ def test_batches_do_not_end_where_a_part_does(parts: list[int], expected: list[i
     assert [record for batch in found for record in batch] == records
 
 
-def test_one_aggregates_pieces_make_batches_of_the_batch_size() -> None:
+def test_pieces_of_an_aggregate_make_batches_of_the_batch_size() -> None:
     records = of(25)
     pieces = [(records[start : start + 4], 100) for start in range(0, 25, 4)]
     assert [len(batch) for batch in batches(pieces, 10)] == [10, 10, 5]

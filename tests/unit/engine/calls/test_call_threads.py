@@ -115,7 +115,7 @@ def test_a_call_that_hangs_keeps_its_thread_and_the_next_one_gets_another() -> N
     held.set()
 
 
-def test_one_thread_is_refused_where_a_lease_has_several_calls_at_once() -> None:
+def test_thread_per_lease_is_refused_with_a_parallelization_factor() -> None:
     with pytest.raises(SettingsError, match="thread_per_lease"):
         replace(PER_LEASE, parallelization_factor=2)
 

@@ -44,7 +44,7 @@ def failing_until(world: EngineWorld, until: datetime) -> Callable[[Batch], None
     return script
 
 
-def test_while_a_batch_fails_the_row_says_with_what_and_since_when() -> None:
+def test_row_tells_the_error_and_since_when_while_a_batch_fails() -> None:
     world = EngineWorld(FAILING)
     world.put("a")
     began = world.clock.now()
@@ -124,7 +124,7 @@ def test_a_success_whose_checkpoint_is_not_due_clears_it_with_a_heartbeat() -> N
     assert [None if each is None else each.error for each in found] == ["SecretOrder", None]
 
 
-def test_of_several_lanes_the_one_that_has_failed_for_longest_is_named() -> None:
+def test_row_names_the_lane_that_has_failed_for_longest() -> None:
     world = EngineWorld(replace(FAILING, parallelization_factor=4))
     world.put(*map(str, range(20)))
     first: list[bytes] = []
@@ -163,7 +163,7 @@ def test_a_record_that_is_set_aside_fails_no_more() -> None:
 
 
 @pytest.mark.parametrize("what", ["on_acquired", "on_ended"])
-def test_the_other_functions_of_a_handler_count_too(what: str) -> None:
+def test_failure_of_another_handler_function_is_noted_too(what: str) -> None:
     world = EngineWorld(FAILING)
     world.put("a")
 

@@ -111,7 +111,7 @@ def test_twenty_records_of_a_thousand_that_fail_for_good_cost_no_repeats() -> No
     assert sorted(aside) == list(range(0, 1000, 50))
 
 
-def test_it_outlives_a_process_as_far_as_a_heartbeat_has_written_it() -> None:
+def test_finished_ahead_survives_a_crash_as_of_the_last_heartbeat() -> None:
     """It dies without a word; what it has finished since its last write comes again."""
     world = World(replace(SIDE_BY_SIDE, handler_attempts=100, heartbeat_interval=10 * SECOND))
     died = False

@@ -54,7 +54,7 @@ def hung_world(settings: object = TIMED, shards: int = 2) -> EngineWorld:
     return world
 
 
-def test_its_lease_is_given_up_and_its_neighbour_goes_on_in_its_slot() -> None:
+def test_hung_call_gives_up_its_lease_and_its_neighbour_goes_on() -> None:
     world = hung_world()
     assert outcomes(world.window(lasts=5 * MINUTE)) == {
         SHARD: Outcome.HANDLER_HUNG,
@@ -104,7 +104,7 @@ def test_a_wait_that_is_over_too_soon_gives_no_call_up() -> None:
     assert world.log.messages("error") == []
 
 
-def test_one_line_of_the_log_says_which_call_it_is_and_how_long_it_has_taken() -> None:
+def test_hung_call_is_logged_once_with_its_place_and_duration() -> None:
     world = EngineWorld(TIMED)
     numbers = world.put("a", "poison", "b")
     world.handler.script = hanging(world, b"poison")
@@ -175,7 +175,7 @@ def test_hung_call_blocks_other_calls_and_gets_lease_lost_when_it_ends() -> None
     assert "a handler call that was given up has ended" in world.log.messages("warning")
 
 
-def test_its_process_does_not_take_the_lease_again_before_it_has_ended() -> None:
+def test_process_does_not_acquire_the_lease_again_before_its_hung_call_ends() -> None:
     world = hung_world(shards=1)
     world.handler.script = hanging(world, b"poison", lasts=MINUTE)
     worker = world.worker()
@@ -290,7 +290,7 @@ def test_call_on_lambda_may_use_the_rest_of_the_window_and_most_of_its_margin() 
     assert world.table.lease(OTHER).lease_owner is None
 
 
-def test_how_long_a_call_has_taken_is_shown_where_only_the_cut_off_limits_it() -> None:
+def test_call_age_is_put_when_only_the_windows_end_limits_calls() -> None:
     world = hung_world(NO_WAITING, shards=1)
     world.window(lasts=3 * MINUTE, margin=30 * SECOND)
     assert world.metrics.values(Metric.HANDLER_CALL_AGE)[:2] == [60_000, 120_000]
@@ -317,7 +317,7 @@ def test_a_handler_timeout_does_not_outlast_the_process() -> None:
     assert only(world.window(margin=30 * SECOND)).outcome is Outcome.HANDLER_HUNG
 
 
-def test_without_a_time_of_its_own_and_a_cut_off_a_call_may_take_for_ever() -> None:
+def test_call_may_take_for_ever_without_handler_timeout_and_cut_off() -> None:
     world = hung_world(NO_WAITING, shards=1)
     assert only(world.window()).outcome is Outcome.CAUGHT_UP
     assert world.seconds() >= 3600
@@ -353,7 +353,7 @@ def test_a_process_that_is_replaced_at_once_keeps_no_lease_when_a_call_hangs() -
     assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
 
 
-def test_one_that_lives_on_keeps_the_others() -> None:
+def test_worker_with_a_hung_call_keeps_its_other_leases() -> None:
     world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND))
     worker = world.worker()
     report = world.window(lasts=5 * MINUTE, worker=worker)

@@ -130,7 +130,7 @@ def test_a_record_of_an_earlier_batch_is_checkpointed_later_and_at_once() -> Non
     assert first < second
 
 
-def test_it_says_whether_the_table_has_it() -> None:
+def test_checkpoint_tells_whether_the_table_has_it() -> None:
     world = EngineWorld(MANUAL)
     world.put("a")
     said: list[bool] = []
@@ -306,7 +306,7 @@ def test_checkpoint_passes_a_dropped_aggregate_once_earlier_records_finish() -> 
     assert int(first) < int(dropped)
 
 
-def test_how_long_the_oldest_has_been_kept_is_seen() -> None:
+def test_oldest_unfinished_age_is_put_for_kept_batches() -> None:
     world = EngineWorld(KEPT)
     world.put("a")
     world.at(90 * SECOND, lambda: world.put("b"))
@@ -346,7 +346,7 @@ def test_a_handler_that_never_checkpoints_is_logged_now_and_then(failures: int) 
     assert str(told[0]["position"]) == "TRIM_HORIZON"
 
 
-def test_it_is_not_put_for_handlers_that_keep_nothing() -> None:
+def test_oldest_unfinished_age_is_not_put_for_handlers_that_keep_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     world.window(lasts=3 * MINUTE)
@@ -376,7 +376,7 @@ def test_the_first_phase_is_written_and_given_to_the_next_owner_before_the_secon
     assert world.table.lease().pending is None, "the next checkpoint takes it away"
 
 
-def test_nothing_is_prepared_with_a_record_of_another_batch() -> None:
+def test_prepare_checkpoint_refuses_a_record_of_another_batch() -> None:
     world = EngineWorld(MANUAL)
     world.put("a", "b")
     foreign = UserRecord(b"a", "k", 0, StreamRecord("9" * 56, b"a", "k", world.began))
@@ -394,7 +394,7 @@ def test_nothing_is_prepared_with_a_record_of_another_batch() -> None:
     assert world.table.lease().pending is None
 
 
-def test_there_is_nothing_to_prepare_of_what_is_checkpointed() -> None:
+def test_prepare_checkpoint_does_nothing_for_checkpointed_records() -> None:
     world = EngineWorld(MANUAL)
     world.put("a", "b")
     said: list[bool] = []
@@ -420,7 +420,7 @@ def test_a_first_phase_whose_response_is_lost_is_one() -> None:
     assert world.table.lease().pending_checkpoint_state == b"state"
 
 
-def test_with_automatic_checkpointing_it_says_whether_it_is_written_already() -> None:
+def test_automatic_checkpoint_tells_whether_it_is_written_already() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("a", "b")
     said: list[bool] = []

@@ -96,7 +96,7 @@ def test_calls_go_on_side_by_side_and_each_key_keeps_its_order() -> None:
     assert (row.checkpoint.sequence_number, row.attempts) == (world.numbers[-1], 0)
 
 
-def test_with_one_there_is_one_at_a_time() -> None:
+def test_parallelization_factor_one_makes_one_call_at_a_time() -> None:
     world = SideBySide(settings_with(1))
     world.world.window()
     assert world.most_at_once == 1
@@ -104,7 +104,7 @@ def test_with_one_there_is_one_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(("crashes", "most_at_once"), [(0, 4), (1, 4), (2, 1), (3, 1)])
-def test_where_owners_have_crashed_often_there_is_one_call_at_a_time(crashes: int, most_at_once: int) -> None:
+def test_lease_with_many_crashes_gets_one_call_at_a_time(crashes: int, most_at_once: int) -> None:
     side = SideBySide(replace(NO_WAITING, parallelization_factor=4, batch_size=5), records=100)
     side.world.change_lease(crashes=crashes)
     side.world.window()

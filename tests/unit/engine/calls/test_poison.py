@@ -112,7 +112,7 @@ def test_the_neighbours_of_a_poison_record_are_done_within_one_tick() -> None:
     assert [POISON] in fleet.claimed, "in an item of its own"
 
 
-def test_it_is_tried_ever_more_seldom_and_named() -> None:
+def test_killing_record_is_tried_ever_more_seldom_and_logged() -> None:
     fleet = Fleet()
     for _ in range(90):
         fleet.tick()
@@ -139,7 +139,7 @@ def test_once_it_has_been_mended_it_goes_on_with_nothing_lost() -> None:
 
 
 @pytest.mark.parametrize("bisects", [True, False])
-def test_with_finite_attempts_it_is_set_aside_and_the_shard_goes_on(bisects: bool) -> None:
+def test_killing_record_is_set_aside_after_finite_attempts(bisects: bool) -> None:
     settings = replace(
         NO_WAITING,
         batch_size=20,
@@ -163,7 +163,7 @@ def test_with_finite_attempts_it_is_set_aside_and_the_shard_goes_on(bisects: boo
     assert fleet.world.table.lease(POISON).crashes == 0
 
 
-def test_one_that_kills_side_by_side_is_set_aside_too() -> None:
+def test_killing_record_in_a_parallel_lane_is_set_aside_too() -> None:
     """It dies in its lane's first call: the others never come to their ends, nor the checkpoint to it."""
     fleet = Fleet(
         settings=replace(

@@ -194,7 +194,7 @@ def test_failing_handler_gets_the_same_batch_again_and_skips_nothing() -> None:
     assert sum(world.metrics.values(Metric.HANDLER_FAILURES, SHARD)) == 3
 
 
-def test_between_its_calls_the_wait_doubles_up_to_the_longest() -> None:
+def test_backoff_doubles_up_to_handler_backoff_max() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=6, handler_backoff=SECOND, handler_backoff_max=5 * SECOND))
     world.put("a")
     called_at: list[float] = []
@@ -261,7 +261,7 @@ def test_a_long_backoff_is_cut_short_when_the_lease_is_lost() -> None:
     assert world.seconds() < 15
 
 
-def test_while_one_leases_handler_backs_off_the_others_are_handled() -> None:
+def test_other_leases_are_handled_while_one_backs_off() -> None:
     """The slot is given back between calls, though only one call may go on at a time."""
     world = EngineWorld(replace(NO_WAITING, handler_backoff=10 * SECOND), shards=2)
     world.put("bad", shard=0, of=2)
@@ -295,7 +295,7 @@ def test_a_failure_is_in_the_log_as_python_prints_it_and_its_text_is_nowhere_els
     assert "customer" not in f"{report} {world.metrics.measurements}"
 
 
-def test_where_the_log_may_not_have_its_text_a_failure_is_its_type_and_frames() -> None:
+def test_failure_is_logged_as_type_and_frames_without_its_text() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1, log_exceptions=LogExceptions.FRAMES))
     world.put("a")
     world.handler.script = failing(1, ValueError("no such customer"))

@@ -115,7 +115,7 @@ def test_crash_between_destination_and_checkpoint_sets_aside_twice_and_loses_not
     assert world.handler.data().count(b"b") == 1
 
 
-def test_while_the_destination_refuses_nothing_is_gone_past() -> None:
+def test_checkpoint_stays_while_the_destination_refuses() -> None:
     world, numbers = world_with(replace(BISECT, handler_attempts=3), "a", "bad", "b")
     world.destination.refusals = 100
     report = only(world.window())
@@ -151,7 +151,7 @@ def test_attempts_outlive_a_window() -> None:
     assert world.table.lease().attempts == 0, "progress forgets them"
 
 
-def test_without_a_limit_attempts_are_counted_and_nothing_is_set_aside() -> None:
+def test_attempts_are_counted_and_nothing_is_set_aside_without_a_limit() -> None:
     world, _ = world_with(FOR_EVER, "bad")
     for _ in range(7):
         world.window()
@@ -409,7 +409,7 @@ def test_a_part_of_a_batch_that_is_done_is_checkpointed_before_the_next_is_calle
     assert stored[:3] == ["TRIM_HORIZON", "TRIM_HORIZON", numbers[0]]
 
 
-def test_without_a_destination_records_wait_and_the_log_says_why() -> None:
+def test_records_wait_without_a_destination_and_the_log_says_why() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination = None  # type: ignore[assignment]
     assert only(world.window()).outcome is Outcome.HANDLER_FAILED

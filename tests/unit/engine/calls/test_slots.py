@@ -118,7 +118,7 @@ def test_a_slot_goes_to_the_one_that_has_waited_longest() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_as_many_take_a_slot_as_there_are(count: int) -> None:
+def test_call_slots_admit_as_many_as_there_are(count: int) -> None:
     world = EngineWorld()
     slots, stop = CallSlots(count, world.tasks), world.tasks.signal()
     assert [slots.take(None) for _ in range(count)] == [True] * count

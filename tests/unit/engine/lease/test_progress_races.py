@@ -136,7 +136,7 @@ def test_no_position_goes_back_and_the_last_one_is_written(monkeypatch: pytest.M
     assert races(monkeypatch, SimTasks.lock) == []
 
 
-def test_without_the_lock_a_position_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_goes_back_without_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test would notice."""
     found = races(monkeypatch, lambda _: nullcontext())
     assert any("finished goes back" in each for each in found)

@@ -34,7 +34,7 @@ def test_an_unread_shard_with_records_ages_from_tick_to_tick() -> None:
     assert not world.metrics.values(Metric.UNREAD_AGE, SHARD_1)
 
 
-def test_it_is_young_again_when_it_has_moved() -> None:
+def test_unread_age_restarts_when_the_checkpoint_moved() -> None:
     world = EngineWorld(NO_WAITING)
     first, _ = world.put("a", "b")
     world.manager().tick()
@@ -59,7 +59,7 @@ def test_a_record_that_has_just_come_to_a_long_quiet_shard_is_young() -> None:
 
 
 @pytest.mark.parametrize("of", ["caught up", "never pinned", "waits for its parent"])
-def test_which_shards_are_not_probed(of: str) -> None:
+def test_tick_probes_no_shard_that_cannot_be_unread(of: str) -> None:
     world = EngineWorld(replace(NO_WAITING, quiet_visit_interval=timedelta(0)))
     world.put("a")
     if of == "caught up":

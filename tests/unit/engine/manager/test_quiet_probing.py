@@ -207,7 +207,7 @@ def test_each_shard_gets_a_worker_once_in_an_interval() -> None:
     assert [later - earlier for earlier, later in pairwise(visits)] == [60, 60]
 
 
-def test_with_no_interval_every_tick_sends_to_every_free_lease() -> None:
+def test_tick_dispatches_every_free_lease_without_quiet_visit_interval() -> None:
     world = EngineWorld(replace(NO_WAITING, quiet_visit_interval=timedelta(0)), shards=SHARDS)
     manager = read(world)
     assert len(tick(world, manager)) == SHARDS
@@ -233,7 +233,7 @@ def test_a_shard_that_has_ended_is_sent_for() -> None:
     ],
     ids=["never read to its tip", "its owner crashed", "a checkpoint is pending"],
 )
-def test_which_leases_are_sent_for_unasked(changes: dict[str, Any]) -> None:
+def test_lease_is_dispatched_without_a_probe(changes: dict[str, Any]) -> None:
     world = EngineWorld()
     manager = read(world)
     world.change_lease(**changes)
@@ -254,7 +254,7 @@ def test_a_position_that_is_moved_back_by_hand_is_asked_about_anew() -> None:
     assert world.handler.data() == [b"a", b"b", b"b"]
 
 
-def test_the_rest_of_a_half_handled_aggregate_is_sent_for() -> None:
+def test_lease_within_an_aggregate_is_dispatched() -> None:
     """Nothing follows the stream record. Only a reader that was at this very position knows that it is done with it."""
     world = EngineWorld()
     data = aggregate([("k", None, b"1"), ("k", None, b"2")])

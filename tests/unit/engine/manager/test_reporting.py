@@ -83,7 +83,7 @@ def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> No
     assert looked_at(replace(CONTINUOUS, kcl_fleet=KclFleet.V2)) == ()
 
 
-def test_beside_workers_that_go_from_2_x_to_3_x_it_steals_as_before_and_reports() -> None:
+def test_tick_reports_and_steals_beside_workers_migrating_to_kcl_3() -> None:
     world, reports = world_with(IN_OWN_TABLE)
     reports.state = {"key": {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_UPGRADE_FROM_2X"}}
     report = world.manager().tick()
@@ -117,7 +117,7 @@ def test_a_tick_takes_back_what_it_no_longer_is_to_report() -> None:
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
 
 
-def test_without_the_port_nothing_is_reported() -> None:
+def test_no_report_is_made_without_the_port() -> None:
     world, reports = world_with()
     world.reports = None
     make_reports(ReportPlan((OURS,)), world.ports)
@@ -146,7 +146,7 @@ def test_a_leader_gets_the_bytes_of_an_aggregate_s_user_records_only() -> None:
     assert world.table.lease().throughput_kbps == pytest.approx(0.1, rel=0.1)
 
 
-def test_where_leases_are_not_kept_nothing_is_measured() -> None:
+def test_catch_up_window_measures_no_throughput() -> None:
     world = EngineWorld(replace(CONTINUOUS, mode=Mode.CATCH_UP, linger=30 * SECOND))
     world.put("a")
     world.window()

@@ -89,7 +89,7 @@ def test_a_stream_that_comes_is_read_once_it_is_found() -> None:
     assert messages(world).count("stream found") == 2
 
 
-def test_one_stream_that_cannot_be_listed_holds_up_no_other() -> None:
+def test_unlisted_stream_holds_up_no_other() -> None:
     world = SeveralWorld("orders,payments", "orders", "payments")
     world.streams["orders"].fails["list_shards"] = StreamUnavailable("not now")
     report = world.manager().tick()
@@ -107,7 +107,7 @@ def test_a_tick_that_can_list_no_stream_fails(fault: Exception) -> None:
         world.manager().tick()
 
 
-def test_while_it_is_not_known_which_streams_there_are_those_known_are_read() -> None:
+def test_known_streams_are_read_while_the_listing_fails() -> None:
     world = SeveralWorld("o*", "orders")
     manager = world.manager()
     manager.tick()
@@ -225,7 +225,7 @@ def test_a_deleted_stream_needs_no_worker_and_keeps_its_leases() -> None:
     assert key not in {each.stream for each in found.find().streams}
 
 
-def test_one_answer_that_there_is_no_stream_is_not_believed() -> None:
+def test_missing_stream_is_not_believed_before_a_second_answer() -> None:
     """Only if Kinesis does not describe it either. An older version of the rule cost a KCL user all positions of a
     stream.
     """
@@ -389,7 +389,7 @@ def test_a_stream_whose_other_shards_are_quiet_is_as_far_behind_as_they_are() ->
     assert lags == [(0, world.shard("orders", 0))]
 
 
-def test_how_long_a_stream_stands_still_is_put_only_while_it_does() -> None:
+def test_stream_stalled_age_is_put_only_while_the_stream_stands_still() -> None:
     world = SeveralWorld("orders,payments", "orders", "payments")
     world.put("orders", "a")
     for _ in range(12):

@@ -14,7 +14,7 @@ from tests.doubles.engine_world import CONTINUOUS, SHARD, EngineWorld
 SETTINGS = Settings(application="orders", stream="orders", mode=Mode.CONTINUOUS, worker_id="zone-a:1")
 
 
-def test_its_start_tells_the_intervals_and_limits_that_it_goes_by() -> None:
+def test_lease_manager_logs_its_intervals_and_limits_at_its_start() -> None:
     log = MemoryLog()
     log_start(log, SETTINGS, timedelta(seconds=20))
     (line,) = log.lines
@@ -33,7 +33,7 @@ def test_its_start_tells_the_intervals_and_limits_that_it_goes_by() -> None:
     }
 
 
-def test_where_a_schedule_ticks_and_nothing_is_stolen() -> None:
+def test_catch_up_manager_logs_no_tick_interval_and_no_steals() -> None:
     log = MemoryLog()
     log_start(log, replace(SETTINGS, mode=Mode.CATCH_UP))
     (line,) = log.lines

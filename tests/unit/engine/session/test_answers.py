@@ -38,13 +38,13 @@ def world_whose_polls(answers: Callable[[int], Refusal | None]) -> EngineWorld:
     return world
 
 
-def test_one_warning_says_why_reads_get_no_answer_and_one_line_that_they_do_again() -> None:
+def test_unanswered_reads_are_logged_once_and_once_when_answered_again() -> None:
     world = world_whose_polls(lambda number: Unanswered(DNS) if number <= 9 else None)
     world.window(lasts=3 * MINUTE)
     assert said(world) == [("warning", NO, DNS), ("info", AGAIN, None)]
 
 
-def test_while_reads_get_no_answer_the_row_and_the_status_say_so_and_afterwards_not() -> None:
+def test_row_and_status_show_unanswered_reads_until_they_are_answered() -> None:
     world = world_whose_polls(lambda number: Unanswered(DNS) if number <= 20 else None)
     began, seen = world.clock.now(), list[tuple[Word, datetime | None]]()
 
@@ -72,7 +72,7 @@ def test_another_writer_voids_what_the_row_says_of_reads() -> None:
     assert java.unanswered_since is None
 
 
-def test_one_or_two_unanswered_reads_are_not_said() -> None:
+def test_one_or_two_unanswered_reads_are_not_logged() -> None:
     world = world_whose_polls(lambda number: None if number % 3 == 0 else Unanswered(DNS))
     world.window(lasts=3 * MINUTE)
     assert said(world) == []

@@ -94,7 +94,7 @@ def test_user_records_of_an_aggregate_are_matched_one_by_one() -> None:
     assert world.handler.data() == [ORDER.encode()]
 
 
-def test_without_criteria_there_is_nothing_to_filter_by() -> None:
+def test_record_filter_is_false_without_criteria() -> None:
     assert not RecordFilter(NO_WAITING)
 
 

@@ -48,7 +48,7 @@ def test_session_reports_a_gap_when_retention_passes_it_during_a_page() -> None:
     assert any("read last is past retention" in message for message in world.log.messages("error"))
 
 
-def test_where_records_are_kept_for_longer_nothing_is_lost_and_it_is_asked_once() -> None:
+def test_gap_check_is_made_once_and_finds_none_with_longer_retention() -> None:
     world = EngineWorld(ONE_BY_ONE)
     held_up(world, 25 * HOUR, retention=48 * HOUR)
     assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e", b"new"]

@@ -141,7 +141,7 @@ def test_a_moment_does_not_hide_that_the_stream_is_another_one() -> None:
     assert world.stream.opened[-1].sequence_number == read
 
 
-def test_without_the_services_time_nothing_is_noted() -> None:
+def test_quiet_time_is_not_noted_without_the_services_time() -> None:
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.TRIM_HORIZON)))
 
     def undated(poll: object) -> object:

@@ -47,12 +47,12 @@ def shown(*, polled: bool, after: timedelta, throttled: int = 0) -> EngineWorld:
     return world
 
 
-def test_before_its_first_page_it_waits_for_what_others_have() -> None:
+def test_checkpoint_age_grows_before_the_first_page() -> None:
     world = shown(polled=False, after=MINUTE)
     assert world.metrics.values(Metric.CHECKPOINT_AGE) == [0, 60_000]
 
 
-def test_at_the_tip_a_quiet_minute_is_no_standing_still() -> None:
+def test_checkpoint_age_is_zero_at_the_tip() -> None:
     world = shown(polled=True, after=MINUTE)
     assert world.metrics.values(Metric.CHECKPOINT_AGE) == [0, 0]
     assert world.metrics.values(Metric.MILLIS_BEHIND_LATEST) == [0, 0]

@@ -133,7 +133,7 @@ def test_a_late_checkpoint_of_the_owner_before_costs_no_repetition() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
 
-def test_one_that_lands_in_the_batch_under_way_costs_none_either() -> None:
+def test_late_checkpoint_within_the_batch_under_way_loses_no_lease() -> None:
     """Beyond what is finished just then, and not when the call has ended: simulation seed 407720000."""
     world = EngineWorld(replace(AT_ONCE, batch_size=3))
     numbers = world.put("a", "b", "c")
@@ -152,7 +152,7 @@ def test_one_that_lands_in_the_batch_under_way_costs_none_either() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
 
-def test_one_that_lands_in_a_batch_whose_call_fails_is_gone_on_from() -> None:
+def test_late_checkpoint_within_a_failing_batch_is_resumed_from() -> None:
     world = EngineWorld(replace(AT_ONCE, batch_size=3))
     numbers = world.put("a", "b", "c")
     before = world.table.lease()
@@ -204,7 +204,7 @@ def test_checkpoint_moved_back_and_forth_to_ours_delivers_the_rest_again() -> No
     assert world.handler.data() == [b"a", b"b", b"b", b"c"]
 
 
-def test_one_who_has_lost_the_lease_overwrites_no_move_either() -> None:
+def test_former_owner_overwrites_no_moved_checkpoint() -> None:
     world = EngineWorld(SELDOM)
     first, *_ = world.put("a", "b")
 

@@ -225,7 +225,7 @@ def test_not_more_than_one_page_is_fetched_ahead() -> None:
     assert polls_during_first_call[0] == 2
 
 
-def test_nothing_is_fetched_ahead_of_an_idle_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_shard_is_polled_without_prefetching(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to do meanwhile: no poll of it needs a task of its own."""
 
     def tasks_in(lasts: timedelta) -> tuple[int, int]:

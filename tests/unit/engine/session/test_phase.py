@@ -40,7 +40,7 @@ def test_phase_moves_by_the_table_on_each_event(phase: Phase) -> None:
         ("lease_lost", set(Phase)),
     ],
 )
-def test_when_a_function_of_the_handler_may_be_called(function: str, phases: set[Phase]) -> None:
+def test_handler_function_is_allowed_in_its_phases_only(function: str, phases: set[Phase]) -> None:
     assert {phase for phase in Phase if function in ALLOWED[phase].calls} == phases
 
 

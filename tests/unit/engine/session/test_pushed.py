@@ -197,7 +197,7 @@ def test_a_young_subscription_of_another_owner_is_waited_out() -> None:
     assert TAKEN_OVER_AFTER.total_seconds() <= came[0] <= TAKEN_OVER_AFTER.total_seconds() + 2
 
 
-def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
+def test_shard_is_polled_and_logged_without_its_consumer() -> None:
     pushed = Pushed()
     world = pushed.world
     world.put("one")
@@ -211,7 +211,7 @@ def test_without_its_consumer_a_shard_is_polled_and_this_is_logged() -> None:
     assert [each.value for each in world.metrics.measurements if each.metric is Metric.FAN_OUT_POLLED_INSTEAD] == [1]
 
 
-def test_with_a_consumer_that_could_not_be_registered_a_shard_is_polled_and_counted() -> None:
+def test_shard_is_polled_and_counted_when_its_consumer_was_not_registered() -> None:
     world = EngineWorld(CONTINUOUS)
     world.ports_with["pushes"] = UnregisteredConsumer()
     world.put("one")

@@ -97,7 +97,7 @@ def test_a_store_that_refuses_costs_one_warning_and_no_record() -> None:
     assert [line for line in world.log.lines if "sketch" in str(line)]
 
 
-def test_whatever_a_store_raises_costs_one_warning_and_no_record() -> None:
+def test_sketch_store_error_costs_one_warning_and_no_record() -> None:
     world, _ = a_world()
 
     class Broken:
@@ -133,7 +133,7 @@ def test_a_store_that_does_not_answer_holds_a_session_up_for_two_seconds() -> No
     assert world.clock.steady() - before < 15 * SECOND
 
 
-def test_without_a_store_nothing_is_sketched() -> None:
+def test_window_runs_without_a_sketch_store() -> None:
     world = EngineWorld(NO_WAITING)
     batches: list[Batch] = []
     world.handler.script = batches.append

@@ -42,7 +42,7 @@ def data(*numbers: int) -> list[bytes]:
 @pytest.mark.parametrize("bisect", [False, True])
 @pytest.mark.parametrize("factor", [1, 4])
 @pytest.mark.parametrize("deaggregate", [False, True])
-def test_one_that_filter_criteria_cannot_be_applied_to_is_set_aside_alone(
+def test_record_that_filter_criteria_cannot_read_is_set_aside_alone(
     bisect: bool, factor: int, deaggregate: bool
 ) -> None:
     settings = replace(
@@ -63,7 +63,7 @@ def test_one_that_filter_criteria_cannot_be_applied_to_is_set_aside_alone(
     assert world.table.lease().checkpoint.sequence_number == numbers[-1]
 
 
-def test_without_a_limit_it_is_tried_again_and_seen() -> None:
+def test_unreadable_record_is_retried_and_logged_without_a_limit() -> None:
     world = EngineWorld(replace(FILTERED, handler_attempts=3))
     numbers = world.put(order(0), DEEP, order(1))
     assert only(world.window()).outcome is Outcome.HANDLER_FAILED
@@ -77,7 +77,7 @@ def test_without_a_limit_it_is_tried_again_and_seen() -> None:
     assert all(line["frames"] == told[0]["frames"] for line in told), "as long for each attempt"
 
 
-def test_one_that_is_older_than_it_may_be_is_set_aside_without_a_call() -> None:
+def test_unreadable_record_beyond_maximum_age_is_set_aside_without_a_call() -> None:
     world = EngineWorld(replace(GIVES_UP, maximum_record_age=timedelta(minutes=1)))
     world.put(DEEP)
     world.clock.advance(61 * SECOND)
@@ -132,7 +132,7 @@ def test_an_aggregate_that_cannot_be_taken_apart_is_set_aside_whole(
     assert [record.data for record in kept.records] == [whole[2]]
 
 
-def test_one_of_which_a_part_is_handled_is_not_taken_for_another_record(
+def test_half_handled_aggregate_that_becomes_unreadable_ends_the_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its rest would be passed over: the window ends by the fault, and says where."""

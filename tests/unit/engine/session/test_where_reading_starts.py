@@ -183,7 +183,7 @@ def test_strays_are_delivered_for_a_retention_after_the_switch_back_from_auto() 
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_where_it_is_not_known_who_places_records_nothing_is_dropped(refused: bool) -> None:
+def test_strays_are_kept_when_the_distribution_is_unknown(refused: bool) -> None:
     world = EngineWorld(shards=2)
 
     def denied() -> None:
@@ -236,7 +236,7 @@ def test_a_stray_that_follows_another_at_once_waits_for_its_own_answer() -> None
         assert strays.may_drop(StreamRecord("1", b"", "k", world.clock.now())), after
 
 
-def test_without_the_filter_an_aggregate_out_of_range_is_delivered() -> None:
+def test_aggregate_out_of_range_is_delivered_without_hash_range_filter() -> None:
     world = EngineWorld(replace(NO_WAITING, hash_range_filter=HashRangeFilter.OFF), shards=2)
     world.shards.put("k", aggregate([("key", str(2**128 - 1), b"elsewhere")]), 0)
     assert only(world.window(world.item(SHARD))).dropped_out_of_range == 0
@@ -345,7 +345,7 @@ def test_a_lease_that_is_kept_over_a_quiet_day_has_no_gap() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == []
 
 
-def test_at_the_tip_nothing_is_left_that_its_owners_could_have_died_of() -> None:
+def test_crashes_are_cleared_at_the_tip() -> None:
     world = EngineWorld(CONTINUOUS)
     world.change_lease(crashes=4)
     world.window(world.item(windows_left=9))

@@ -77,7 +77,7 @@ def test_a_slow_session_that_continues_holds_no_other_up() -> None:
     assert world.handled[2][1] < 12 * MINUTE + 10 * SECOND
 
 
-def test_one_that_goes_on_is_given_to_who_asks_for_it() -> None:
+def test_running_lease_is_released_on_request() -> None:
     world = World()
     world.engine.at(4 * MINUTE, lambda: world.worker.give([OTHER]))
     owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
@@ -87,7 +87,7 @@ def test_one_that_goes_on_is_given_to_who_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("wait", [timedelta(0), SECOND])
-def test_one_that_waits_is_given_to_who_asks_for_it(wait: timedelta) -> None:
+def test_waiting_lease_is_released_on_request(wait: timedelta) -> None:
     world = World()
     world.engine.at(MINUTE + wait, lambda: world.worker.give([OTHER]))
     owner = world.owner_at(MINUTE + 10 * SECOND, OTHER)
@@ -95,7 +95,7 @@ def test_one_that_waits_is_given_to_who_asks_for_it(wait: timedelta) -> None:
     assert owner == [None]
 
 
-def test_it_goes_on_from_where_its_row_has_been_moved() -> None:
+def test_waiting_lease_goes_on_from_its_moved_checkpoint() -> None:
     world = World()
 
     def move_back() -> None:
@@ -109,7 +109,7 @@ def test_it_goes_on_from_where_its_row_has_been_moved() -> None:
     assert len(report.item.claims) == 2
 
 
-def test_when_the_process_is_to_end_all_end() -> None:
+def test_every_session_ends_when_the_process_is_to_end() -> None:
     world = World()
     world.engine.at(4 * MINUTE, world.stop.set)
     owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
@@ -117,7 +117,7 @@ def test_when_the_process_is_to_end_all_end() -> None:
     assert owner == [None]
 
 
-def test_if_the_runtime_ends_the_process_no_session_continues() -> None:
+def test_no_session_continues_if_the_runtime_ends_the_process() -> None:
     world = World()
     world.window(margin=11 * MINUTE)
     assert [data for data, _ in world.handled] == ["slow"]
@@ -137,7 +137,7 @@ class Meeting:
         return self.tasks.spawn(lambda: (self.barrier.wait(name), self.clock.steady()))
 
 
-def test_it_is_over_when_all_are_here_or_have_left() -> None:
+def test_barrier_ends_when_all_have_come_or_left() -> None:
     meeting = Meeting("a", "b", "c")
     began = meeting.clock.steady()
     first, second = meeting.comes("a"), meeting.comes("b")

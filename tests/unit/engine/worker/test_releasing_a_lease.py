@@ -120,7 +120,7 @@ def test_a_lease_of_which_the_handler_would_not_take_note_is_not_released() -> N
     assert set(calls(world)) == {"lease_acquired"}
 
 
-def test_one_that_a_java_leader_wants_handed_over_is_released_first() -> None:
+def test_lease_releasing_is_called_before_a_hand_over() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     rows = note_rows(world)
@@ -136,7 +136,7 @@ def test_one_that_a_java_leader_wants_handed_over_is_released_first() -> None:
 
 
 @pytest.mark.parametrize("fault", [ValueError(), SystemExit(1)])
-def test_one_that_raises_does_not_keep_the_lease(fault: BaseException) -> None:
+def test_lease_is_released_though_lease_releasing_raises(fault: BaseException) -> None:
     world = EngineWorld()
     numbers = world.put("a")
     fail: Callable[[str], None] = raising(fault)
@@ -148,7 +148,7 @@ def test_one_that_raises_does_not_keep_the_lease(fault: BaseException) -> None:
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[0]), None)
 
 
-def test_it_is_not_called_again_after_an_operator_ended_the_shard() -> None:
+def test_lease_releasing_is_called_once_after_an_operator_ended_the_shard() -> None:
     """Only this rule prevents it: there was nothing to read, and the lease was not released."""
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=timedelta(0)))
     world.put("a")

@@ -58,7 +58,7 @@ def test_a_lease_that_its_owner_has_released_is_acquired_without_a_wait() -> Non
 
 
 @pytest.mark.parametrize("changes", [{"lease_owner": "another"}, {"checkpoint_owner": "java"}])
-def test_but_no_change_of_owner(changes: dict[str, Any]) -> None:
+def test_steal_is_refused_after_a_change_of_owner(changes: dict[str, Any]) -> None:
     assert stolen(steal_world(), **changes) is Outcome.COULD_NOT_ACQUIRE
 
 

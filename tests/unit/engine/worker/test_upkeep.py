@@ -37,7 +37,7 @@ def test_idle_lease_is_written_at_most_six_times_a_minute_without_a_long_gap() -
         assert max(gaps) <= CONTINUOUS.heartbeat_interval * 1.1
 
 
-def test_between_catch_up_windows_nothing_is_written() -> None:
+def test_no_row_is_written_between_catch_up_windows() -> None:
     world = EngineWorld()
     world.window()
     before = list(world.table.writes)
@@ -78,7 +78,7 @@ def test_a_faster_heartbeat_interval_is_kept_too() -> None:
     assert most_in(10 * SECOND, moments) <= 10
 
 
-def test_one_lease_that_is_lost_does_not_end_the_heartbeats_of_the_others() -> None:
+def test_lost_lease_does_not_end_the_heartbeats_of_the_others() -> None:
     world = EngineWorld(CONTINUOUS, shards=TEN_LEASES)
     world.at(5 * SECOND, world.steal)
     report = world.window(lasts=2 * MINUTE)

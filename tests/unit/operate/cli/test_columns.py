@@ -70,7 +70,7 @@ def test_a_long_name_is_shortened_in_its_middle_to_the_width_of_the_terminal(
 
 
 @pytest.mark.parametrize("table", tables())
-def test_in_a_pipe_no_name_is_cut_and_what_follows_stands_in_one_column(table: str) -> None:
+def test_names_are_not_cut_in_a_pipe_and_columns_align(table: str) -> None:
     """In `status` and `shards`, the reason follows the owner."""
     lines = list(tables()[table]())
     assert any(LONG in line for line in lines)
@@ -79,7 +79,7 @@ def test_in_a_pipe_no_name_is_cut_and_what_follows_stands_in_one_column(table: s
         assert len({line.index(Because.NOTHING_WAITS) for line in lines if "nothing waits" in line}) == 1
 
 
-def test_that_an_owner_is_gone_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gone_mark_of_an_owner_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     in_a_terminal(monkeypatch)
     assert sum(" (gone) " in line for line in status_lines()) == 1
 

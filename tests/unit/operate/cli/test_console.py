@@ -14,7 +14,7 @@ from sublet.operate.cli.main import main
 TOKEN = "twenty-characters-long"
 
 
-def test_without_the_extra_it_says_what_to_install(
+def test_console_without_its_extra_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "EXTRA", ("starlette", "no_such_package"))

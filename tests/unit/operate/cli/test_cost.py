@@ -10,7 +10,7 @@ from sublet.operate.cli.main import main
 GIVEN = ["cost", "--shards", "100", "--records-per-second", "50"]
 
 
-def test_it_needs_neither_a_stream_nor_aws_if_shards_and_records_are_given(
+def test_cost_needs_no_stream_when_shards_and_records_are_given(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*GIVEN, "--latency", "5m"]) == 0
@@ -23,7 +23,7 @@ def test_it_needs_neither_a_stream_nor_aws_if_shards_and_records_are_given(
     assert rest[-1].startswith("most of it is metrics and alarms")
 
 
-def test_as_json_it_has_every_offer_and_the_cheapest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_json_has_every_offer_and_the_cheapest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GIVEN, "--json", "--latency", "2s"]) == 0
     read = json.loads(capsys.readouterr().out)
     assert read["bytes_per_second"] == 50_000
@@ -37,7 +37,7 @@ def test_a_latency_that_nothing_has_is_said(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.endswith("there is no way to handle every record within 0.001 s\n")
 
 
-def test_without_numbers_it_needs_the_stream(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_needs_the_stream_without_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--shards", "3"]) == 2
     assert "give --stream, or --shards and --records-per-second" in capsys.readouterr().err
 

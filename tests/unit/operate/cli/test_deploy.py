@@ -55,7 +55,7 @@ def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> Non
     ]
 
 
-def test_its_exit_code_is_cdks(npx: Path) -> None:
+def test_deploy_exits_with_cdks_code(npx: Path) -> None:
     assert main(GIVEN) == 3
 
 
@@ -64,7 +64,7 @@ def test_something_set_to_nothing_is_refused(npx: Path) -> None:
         cdk_command(parser().parse_args([*GIVEN, "--set", "window"]))
 
 
-def test_without_node_it_says_what_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deploy_without_node_says_what_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotDeploy, match="Node"):
         cdk_command(parser().parse_args(GIVEN))
@@ -76,7 +76,7 @@ def test_context_after_the_dashes_would_be_passed_over_and_is_refused(npx: Path,
         cdk_command(parser().parse_args([*GIVEN, "--", *words]))
 
 
-def test_but_cdks_own_is_cdks(npx: Path) -> None:
+def test_deploy_passes_cdks_own_options_to_cdk(npx: Path) -> None:
     words = ["--context", "@aws-cdk/core:bootstrapQualifier=ours"]
     assert cdk_command(parser().parse_args([*GIVEN, "--", *words]))[-2:] == words
 

@@ -68,7 +68,7 @@ def test_a_key_without_a_name_is_shown_by_its_md5() -> None:
     assert "MD5 d861877da56b8b4ceb35c8cbfdf65bb4" in "\n".join(lines_of([hidden], "orders"))
 
 
-def test_nothing_to_show() -> None:
+def test_hot_prints_one_line_without_open_shards() -> None:
     assert list(lines_of([], "orders")) == ["the stream has no open shard"]
 
 
@@ -79,7 +79,7 @@ def test_a_shard_that_is_not_there_is_an_error_and_not_a_cool_shard() -> None:
         chosen(found, ["shardId-0", "shardId-1"], "orders")
 
 
-def test_without_spark_exact_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hot_exact_without_spark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sublet.spark.exact_sketches", None)
     with pytest.raises(CheckRefused, match=r"needs Spark, which is not installed .*: install sublet\[spark\]"):
         exact("orders", memory_ports(), timedelta(minutes=10))

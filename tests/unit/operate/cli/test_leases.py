@@ -23,12 +23,12 @@ def test_every_lease_has_a_line_and_malformed_rows_come_last() -> None:
     ]
 
 
-def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+def test_leases_escapes_control_characters_of_a_row() -> None:
     scan = LeaseScan((Lease("shard\x1b[2J", TRIM_HORIZON, 1, "own\ner"),), (MalformedRow("row\x1b[2J", "is\x1b[2J"),))
     assert all(line.isprintable() for line in lease_lines(scan))
 
 
-def test_it_asks_for_the_application(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leases_requires_the_application(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUBLET_APPLICATION", raising=False)
     assert main(["leases"]) == 2
     assert capsys.readouterr().err == (

@@ -29,11 +29,11 @@ def said_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert said_by(capsys, "--version") == f"sublet {sublet.__version__}\n"
 
 
-def test_its_help_has_a_line_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_a_line_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = said_by(capsys, "--help")
     width = max(len(command.name) for command in all_commands())
     for command in all_commands():
@@ -161,7 +161,7 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(
     assert capsys.readouterr().err == "sublet: interrupted\n"
 
 
-def test_without_a_command_it_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_prints_its_usage_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main([])
     assert refused.value.code == 2
@@ -211,9 +211,7 @@ def test_a_redrive_without_a_source_is_refused_with_options_that_it_has(
     )
 
 
-def test_on_a_machine_that_is_not_set_up_for_aws_the_error_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_aws_setup_is_one_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")

@@ -91,7 +91,7 @@ def test_progress_names_some_of_what_is_left() -> None:
     assert progress_text([]).startswith("every lease is released")
 
 
-def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+def test_pause_escapes_control_characters_of_a_row() -> None:
     lease = Lease("shardId-0", TRIM_HORIZON, 1, "own\x1b[2Jer")
     ordered = Ordered(PAUSE, (lease,), (lease,))
     assert all(line.isprintable() for line in (*ordered_lines("orders", ordered), progress_text([lease])))

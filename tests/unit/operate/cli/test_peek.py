@@ -82,13 +82,13 @@ def test_the_application_s_settings_show_what_its_handler_gets() -> None:
         ({"grep": "4"}, [b"4"]),
     ],
 )
-def test_from_elsewhere_and_only_some(options: dict[str, object], data: list[bytes]) -> None:
+def test_peek_follows_its_options(options: dict[str, object], data: list[bytes]) -> None:
     world = world_with_records()
     world.clock.advance(timedelta(seconds=10))
     assert peeked(world, **options) == data
 
 
-def test_nothing_of_a_shard_that_has_ended() -> None:
+def test_peek_shows_nothing_of_an_ended_shard() -> None:
     world = world_with_records()
     world.change_lease(checkpoint=SHARD_END)
     assert peeked(world) == []
@@ -117,7 +117,7 @@ def test_a_number_of_records_is_one_or_more(text: str) -> None:
             parse(text)
 
 
-def test_that_workers_start_at_the_tip_is_said_of_a_lease_at_latest(
+def test_peek_warns_that_a_lease_at_latest_starts_at_the_tip(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     world = world_with_records()

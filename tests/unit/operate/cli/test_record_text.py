@@ -52,7 +52,7 @@ def test_all_of_the_data_as_text_or_as_bytes() -> None:
     assert bytes.fromhex("".join(line[12:59] for line in lines[1:])) == of.data
 
 
-def test_where_shards_mix_each_record_names_its_own() -> None:
+def test_record_text_names_its_shard_where_shards_mix() -> None:
     assert f"  {SHARD}  " in text_of(record(b"1"), RecordForm.LINE, SHARD)
     assert f'"shard_id": "{SHARD}"' in text_of(record(b"1"), RecordForm.JSON, SHARD)
     assert "shard_id" not in text_of(record(b"1"), RecordForm.JSON)
@@ -118,7 +118,7 @@ def test_record_is_found_by_its_sequence_number(stream: Stream, capsys: pytest.C
     assert capsys.readouterr().out.endswith(f"{two.sequence_number}:0\n  2\n")
 
 
-def test_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_get_shows_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     packed = aggregate([("a", None, b"first"), ("b", None, b"sec\xffond")])
     (one,) = put(stream, [packed], "a")
     options = Namespace(
@@ -130,7 +130,7 @@ def test_one_user_record_of_an_aggregate(stream: Stream, capsysbinary: pytest.Ca
     assert show_found(stream, options) == 1
 
 
-def test_without_a_key_each_record_has_one_of_its_own(stream: Stream) -> None:
+def test_put_gives_each_record_its_own_key_without_a_key(stream: Stream) -> None:
     found = [stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)]
     assert len({each.partition_key for each in found}) == 3
 

@@ -33,12 +33,12 @@ def test_all_that_stays_is_said_with_its_reason(done: Redriven, words: str) -> N
     assert words in text
 
 
-def test_nothing_more_is_said_where_nothing_stays() -> None:
+def test_redrive_prints_one_line_when_nothing_stays() -> None:
     done = Redriven(batches=2, records_done=5, done=2)
     assert said(done, dry_run=False) == "5 records in 2 batches handled and removed"
     assert said(done, dry_run=True) == "5 records in 2 batches would be handed over"
 
 
 @pytest.mark.parametrize("contract", HandlerContract)
-def test_how_a_handler_knows_of_it_is_said_for_each_contract(contract: HandlerContract) -> None:
+def test_redrive_note_tells_how_each_contract_sees_it(contract: HandlerContract) -> None:
     assert "is_redrive" in note(contract)

@@ -148,7 +148,7 @@ def test_snapshots_have_a_line_each() -> None:
     "arguments",
     [["seek"], ["seek", "1h", "--like", "other"], ["seek", "--to-snapshot", "a", "--from-file", "b"]],
 )
-def test_it_goes_to_one_place(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_seek_takes_one_target(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(arguments)
     assert "usage: sublet seek" in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_a_snapshot_has_a_name_that_a_file_can_have(name: str) -> None:
         snapshot_name(name)
 
 
-def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+def test_seek_escapes_control_characters_of_a_row() -> None:
     lease = Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "own\x1b[2Jer")
     found = to_the_beginning(lease)
     snapshot = Snapshot("na\x1bme", NOW, "wh\x1by", {})

@@ -48,6 +48,6 @@ def test_children_are_below_their_parents_and_a_merged_shard_names_the_other() -
     ]
 
 
-def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+def test_shards_escapes_control_characters_of_a_row() -> None:
     odd = replace(LEFT, shard_id="shard\x1b[2J", owner="own\ner")
     assert all(line.isprintable() for line in tree_lines(shard_tree((odd,))))

@@ -126,7 +126,7 @@ def test_filters_that_match_nothing_say_so(options: dict[str, object], said: str
     assert text_of(fleet_of(ENDED), Namespace(**{**vars(ALL), **options}), "x").splitlines()[1:] == []
 
 
-def test_as_json_it_has_seconds_and_times() -> None:
+def test_status_json_has_seconds_and_times() -> None:
     text = text_of(FOUND, Namespace(**{**vars(ALL), "json": True, "unhealthy": True}), "orders-audit")
     assert '"lag": 2460.0' in text
     assert '"since": "2026-11-22T07:51:00+00:00"' in text
@@ -148,7 +148,7 @@ def test_a_script_can_use_the_exit_code(
     assert exit_code(fleet_of(*shards, malformed=malformed)) == code
 
 
-def test_nothing_of_a_row_reaches_the_terminal_as_a_command() -> None:
+def test_status_escapes_control_characters_of_a_row() -> None:
     found = fleet_of(replace(OK, owner="own\x1b[2Jer"), malformed=(MalformedRow("r\x1b", "p\x1b"),))
     assert all(line.isprintable() for line in text_of(found, ALL, "orders-audit").splitlines())
 
@@ -195,7 +195,7 @@ def test_status_watch_shows_the_worst_shards_and_the_last_hour_on_one_screen(
     assert graph == f"lag   |{' ' * 59}█| at most 50m in the last hour"[:89]
 
 
-def test_at_80_columns_a_reason_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_wraps_a_reason_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = watched(monkeypatch, 80, 40)
     whole = " ".join(" ".join(shown).split())
     for reason in (Because.LAG_NEVER_FELL, Because.NO_SIGN_OF_LIFE, "(jo, until 2026-11-22T08:01:00Z)"):

@@ -38,7 +38,7 @@ def test_leases_and_throughput_are_shown_by_group_by_worker_and_in_all() -> None
     ]
 
 
-def test_without_a_live_worker_there_is_one_line() -> None:
+def test_workers_prints_one_line_without_a_live_worker() -> None:
     (line,) = distribution_lines(WorkDistribution((), (), 0, 4, 0, 0), NOW)
     assert line.startswith("target: 0 leases a worker; 4 unowned")
 

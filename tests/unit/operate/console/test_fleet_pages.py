@@ -51,7 +51,7 @@ def test_a_long_name_is_shortened_in_its_middle_and_its_title_has_all_of_it() ->
         assert f"{long}<" not in shown
 
 
-def test_without_workers_it_says_so() -> None:
+def test_workers_page_says_that_no_worker_is_live() -> None:
     assert "No live worker holds a shard." in ConsoleClient(ConsoleWorld()).get("/a/orders/workers").text
 
 

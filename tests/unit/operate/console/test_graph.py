@@ -18,13 +18,13 @@ def test_a_line_goes_from_the_first_minute_to_the_last() -> None:
     assert graph.said == "now 10s, at most 10s in this time"
 
 
-def test_without_values_there_is_no_line() -> None:
+def test_graph_is_empty_without_values() -> None:
     graph = graph_of([None] * 60, seconds)
     assert graph.is_empty
     assert graph.said == "not known yet"
 
 
-def test_one_missed_minute_is_bridged_and_two_are_a_gap() -> None:
+def test_graph_bridges_one_missing_minute_and_not_two() -> None:
     assert graph_of([1.0, None, 1.0], seconds).line.count("M") == 1
     assert graph_of([1.0, None, None, 1.0], seconds).line.count("M") == 2
 
@@ -33,7 +33,7 @@ def test_a_value_of_long_ago_is_not_said_to_be_now() -> None:
     assert graph_of([3.0, None, None], seconds).said == "not known now, at most 3s in this time"
 
 
-def test_nothing_but_zero_is_a_line_at_the_bottom() -> None:
+def test_graph_of_zeros_is_a_line_at_the_bottom() -> None:
     assert graph_of([0.0, 0.0], seconds).line == f"M0.0 {HEIGHT:.1f}L{WIDTH:.1f} {HEIGHT:.1f}"
 
 

@@ -35,7 +35,7 @@ def posts(world: ConsoleWorld) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_without_a_session_every_page_is_the_sign_in(path: str) -> None:
+def test_page_redirects_to_the_sign_in_without_a_session(path: str) -> None:
     reply = stranger(ConsoleWorld()).get(path, follow_redirects=False)
     assert (reply.status_code, reply.headers["location"]) == (303, "/sign-in")
     assert "orders" not in reply.text
@@ -193,7 +193,7 @@ def test_a_token_signs_in_and_a_wrong_one_is_written_down_without_itself() -> No
     assert "Sign out" in right.text
 
 
-def test_without_a_token_no_token_signs_in() -> None:
+def test_empty_token_does_not_sign_in() -> None:
     reply = stranger(ConsoleWorld()).post("/sign-in", data={"token": ""}, headers={"Origin": ORIGIN})
     assert reply.status_code == 401
 

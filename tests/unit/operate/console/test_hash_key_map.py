@@ -39,7 +39,7 @@ def test_a_shard_is_hot_that_gets_twice_its_part_of_the_bytes() -> None:
     assert narrow.load == pytest.approx(0.4)
 
 
-def test_without_rates_no_load_is_made_up() -> None:
+def test_load_is_unknown_without_rates() -> None:
     bars = bars_of(shards_of((8, None), (8, None)))
     assert [(bar.load, bar.height, bar.is_hot) for bar in bars] == [(None, 0.0, False)] * 2
 
@@ -112,6 +112,6 @@ def test_a_stream_whose_creation_is_not_known_is_told_apart_by_its_key() -> None
     assert [each.stream for each in maps_of(shards)] == ["123456789012:orders:1", "210987654321:orders:1"]
 
 
-def test_one_stream_has_one_map_without_a_name() -> None:
+def test_single_stream_has_one_map_without_a_name() -> None:
     (only,) = maps_of(shards_of((8, 1.0), (8, 9.0)))
     assert (only.stream, len(only.bars)) == (None, 2)

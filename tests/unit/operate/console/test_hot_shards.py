@@ -55,7 +55,7 @@ def test_a_shards_page_says_what_sublet_hot_says() -> None:
             assert text in page, (text, page)
 
 
-def test_it_shows_the_keys_the_price_and_the_command() -> None:
+def test_hot_shard_page_shows_keys_price_and_command() -> None:
     world = hot_world()
     split, salt = page_of(world, f"/shards/{BUSY}"), page_of(world, f"/shards/{SALTED}")
     assert "split: many keys bring the load" in split
@@ -98,7 +98,7 @@ def test_shard_page_shows_the_reason_when_its_load_may_not_be_read() -> None:
     assert "Checkpoint" in page
 
 
-def test_it_is_looked_at_once_a_minute_while_the_page_is_open() -> None:
+def test_load_is_read_once_a_minute_while_the_page_is_open() -> None:
     world, asked = hot_world(), list[int]()
 
     def heat() -> Sequence[HotShard]:
@@ -120,7 +120,7 @@ def test_it_is_looked_at_once_a_minute_while_the_page_is_open() -> None:
     assert len(asked) == before + 1, "nobody has the page open"
 
 
-def test_without_a_stream_nothing_is_said() -> None:
+def test_shard_page_shows_no_load_without_a_stream() -> None:
     world = hot_world()
     world.orders.opened = replace(world.orders.opened, heat=None)
     assert 'id="load"' not in page_of(world, f"/shards/{BUSY}")

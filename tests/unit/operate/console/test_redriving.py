@@ -110,7 +110,7 @@ def test_redrive_page_counts_batches_that_failed_again() -> None:
     assert world.orders.aside.counted().available == 1
 
 
-def test_its_progress_is_shown_and_a_second_one_meanwhile_is_refused() -> None:
+def test_redrive_page_shows_progress_and_refuses_a_second_redrive() -> None:
     goes_on, is_in = Event(), Event()
 
     def handle(batch: Batch) -> None:
@@ -143,7 +143,7 @@ def test_a_read_only_console_shows_the_plan_and_redrives_nothing() -> None:
     assert world.orders.aside.counted().available == 1
 
 
-def test_without_a_handler_the_page_says_what_to_start_it_with() -> None:
+def test_redrive_page_without_a_handler_says_how_to_start_the_console() -> None:
     world = ConsoleWorld()
     set_aside(world, 1)
     client = ConsoleClient(world)
@@ -155,13 +155,13 @@ def test_without_a_handler_the_page_says_what_to_start_it_with() -> None:
     assert f'action="{PLAN}"' not in with_one.get("/a/orders/failures").text, "nothing waits"
 
 
-def test_with_one_the_page_has_a_form_where_something_waits() -> None:
+def test_redrive_page_with_a_handler_has_a_form_where_batches_wait() -> None:
     world = with_handler(print)
     set_aside(world, 1)
     assert f'action="{PLAN}"' in ConsoleClient(world).get("/a/orders/failures").text
 
 
-def test_nothing_is_redriven_from_a_topic_or_where_nothing_waits() -> None:
+def test_redrive_does_nothing_from_a_topic_or_without_batches() -> None:
     world = with_handler(print)
     client = ConsoleClient(world)
     assert "There is nothing to change." in client.until(planned(client), "0 batches to")

@@ -104,11 +104,11 @@ def test_fan_out_costs_by_the_shard_and_by_the_gigabyte() -> None:
         assert "reading=fan_out" in pushed.needs
 
 
-def test_without_known_traffic_fan_out_costs_a_kilobyte_a_second_and_shard() -> None:
+def test_fan_out_cost_assumes_a_kilobyte_a_second_and_shard() -> None:
     assert fan_out(10) == pytest.approx(10 * 730 * 0.015 + 10 * 3600 * 730 * 1e-6 * 0.013, abs=1e-9)
 
 
-def test_nothing_is_there_at_once() -> None:
+def test_cheapest_finds_no_offer_within_a_millisecond() -> None:
     assert cheapest(offers(BUSY), timedelta(milliseconds=1), ours=False) is None
 
 

@@ -42,6 +42,6 @@ def test_hash_keys_keep_all_of_their_digits() -> None:
     assert shard_json(BEHIND)["hash_keys"] == ["0", str(2**128 - 1)]
 
 
-def test_where_nothing_waits_nothing_is_about_to_be_lost() -> None:
+def test_fleet_json_has_no_retention_left_when_nothing_waits() -> None:
     found = fleet_json(fleet_of(OK, retention=60 * MINUTE))
     assert (found["lag"], found["oldest_unhandled"], found["retention_left"]) == (0.0, None, None)

@@ -55,7 +55,7 @@ def test_within_a_shard_it_goes_back_or_on_and_nothing_else_moves() -> None:
     ]
 
 
-def test_which_way_a_lease_goes_that_has_not_begun() -> None:
+def test_seek_of_an_unbegun_lease_repeats_or_skips_by_its_start() -> None:
     """LATEST is before every number in KCL's order, but its reader reads nothing that is there already."""
     hour = timedelta(hours=1)
     pinned, asked = Position(LATEST, NOW), Position(AT_TIMESTAMP, NOW)
@@ -100,7 +100,7 @@ def test_a_parent_whose_row_was_cleaned_up_gets_a_row() -> None:
     assert first.lease_key == "p"
 
 
-def test_to_the_earliest_a_shard_whose_row_was_cleaned_up_opens_at_its_beginning() -> None:
+def test_seek_to_the_earliest_reopens_a_shard_whose_row_was_deleted() -> None:
     wanted = {"p": BEGINNING, "l": BEGINNING, "r": BEGINNING}
     assert planned(*READ_ON[1:], wanted=wanted) == [
         ("p", "reopens", "TRIM_HORIZON"),
@@ -116,7 +116,7 @@ def test_a_child_whose_parent_is_still_to_be_read_never_begins_further_on(child:
     assert found == ([("l", "repeats", "TRIM_HORIZON")] if child else [])
 
 
-def test_one_shard_alone_takes_its_descendants_along() -> None:
+def test_seek_of_one_shard_moves_its_descendants() -> None:
     grandchild = Shard("g", LOW, "l", starting_sequence_number="40")
     shards = (*SPLIT, grandchild)
     leases = (*READ_ON[:1], lease(LEFT, END), *READ_ON[2:], lease(grandchild, at(50)))
@@ -230,7 +230,7 @@ def test_a_thousand_generations_are_planned_without_recursion() -> None:
     assert estimate.repeats.shards == 3000
 
 
-def test_one_shard_that_has_not_ended_takes_nothing_along() -> None:
+def test_seek_of_an_unfinished_shard_moves_it_alone() -> None:
     unfinished = lease(PARENT, at(15)), lease(LEFT, BEGINNING)
     assert planned(*unfinished, wanted={"p": at(10)}, only=("p",)) == [("p", "repeats", "10")]
 
@@ -302,7 +302,7 @@ def test_a_time_in_a_closed_shard_that_held_nothing_more_is_its_end() -> None:
     assert positions_at(SPLIT, found) == {"p": END, "l": BEGINNING, "r": Position(Checkpoint("22", 3))}
 
 
-def test_one_shard_is_not_moved_to_a_time_that_lies_in_its_parent() -> None:
+def test_seek_of_one_shard_to_a_time_in_its_parent_is_refused() -> None:
     found = {"p": Found(Checkpoint("9"), True), "l": Found(None, True), "r": Found(None, True)}
     with pytest.raises(SeekRefused, match="shard l began after that time, and records since then are in p"):
         check_parents(SPLIT, found, {"l"})

@@ -32,5 +32,5 @@ DAY = timedelta(days=1)
         ),
     ],
 )
-def test_how_much_waits_since_when_and_until_when(waiting: SetAsideWaiting, text: str) -> None:
+def test_set_aside_text_tells_count_age_and_deletion(waiting: SetAsideWaiting, text: str) -> None:
     assert set_aside_text(waiting, NOW) == text

@@ -31,7 +31,7 @@ NAMED = Snapshot("before-release", NOW - 20 * MINUTE, "by hand", {SHARD: BEGINNI
 LEASE = Lease(SHARD, Checkpoint("51"), 7, "app-lambda-0", crashes=2)
 
 
-def test_who_moved_it_from_where_to_where_and_when() -> None:
+def test_shard_history_tells_who_moved_it_and_when() -> None:
     found = shard_history(LEASE, [SEEK, NAMED], None, None)
     assert found.events == (
         ShardEvent(NAMED.taken_at, "kept as before-release", "bob@ci", "TRIM_HORIZON"),

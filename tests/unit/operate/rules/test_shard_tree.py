@@ -31,7 +31,7 @@ def test_a_shard_whose_parent_s_lease_is_cleaned_up_is_a_root() -> None:
     assert tree(b="a", c="a") == [("b", (), None), ("c", (), None)]
 
 
-def test_of_two_parents_the_one_that_is_still_known() -> None:
+def test_shard_tree_uses_the_parent_that_is_still_known() -> None:
     assert tree(b="", d="ab") == [("b", (), None), ("d", (True,), "a")]
 
 

@@ -201,7 +201,7 @@ _ANY_JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from("abcdefghjk"), _ANY_JSON))
-def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, Any]) -> None:
+def test_reader_gives_a_value_or_a_reason_for_any_fields(value: dict[str, Any]) -> None:
     found = reader_of(EVERYTHING)(json.dumps(value).encode())
     assert isinstance(found, (dict, str))
     if isinstance(found, str):
@@ -210,7 +210,7 @@ def test_whatever_the_fields_hold_there_is_a_value_or_a_reason(value: dict[str, 
 
 
 @given(st.binary(max_size=60))
-def test_whatever_the_bytes_are_there_is_a_value_or_a_reason(data: bytes) -> None:
+def test_reader_gives_a_value_or_a_reason_for_any_bytes(data: bytes) -> None:
     assert isinstance(reader_of(EVERYTHING)(data), (dict, str))
 
 
@@ -223,7 +223,7 @@ _FIELD = st.tuples(st.sampled_from("abcdefghjkx"), _NUMERAL | _TEXT | _NESTED)
 
 
 @given(st.lists(_FIELD, max_size=4), st.integers(0, 200))
-def test_whatever_the_numbers_and_moments_are_and_however_deep(fields: list[tuple[str, str]], depth: int) -> None:
+def test_reader_gives_a_value_or_a_reason_at_any_stack_depth(fields: list[tuple[str, str]], depth: int) -> None:
     """Also in a worker whose stack is deep already."""
     data = "{" + ",".join(f'"{name}":{text}' for name, text in fields) + "}"
 

@@ -98,7 +98,7 @@ def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(capsys: pytest.Cap
     assert capsys.readouterr().err.startswith("sublet: setting x = 'y': no such option")
 
 
-def test_its_help_needs_no_spark() -> None:
+def test_pipeline_help_imports_no_spark() -> None:
     program = (
         "import sys; from sublet.operate.cli.main import main\n"
         "try: main(['pipeline', '--help'])\n"

@@ -13,7 +13,7 @@ from sublet.spark.plan.exact_sketch import ExactSketching, KeyTotal
 from tests.doubles.traffic import NOW, Traffic, sketch_of
 
 
-def test_it_says_what_a_worker_that_counts_every_record_says() -> None:
+def test_exact_sketch_equals_a_workers_full_count() -> None:
     """A few records a page, which a worker counts in full."""
     counted = sketch_of("0", [Traffic("a", 4, 100), Traffic("b", 3, 300)], seconds=2)
     made = ExactSketching("0", FULL_RANGE)
@@ -26,7 +26,7 @@ def test_it_says_what_a_worker_that_counts_every_record_says() -> None:
     assert [share.at_least for share in key_shares(exact)] == [share.at_most for share in key_shares(exact)]
 
 
-def test_of_many_keys_the_heaviest_are_kept() -> None:
+def test_exact_sketch_keeps_the_heaviest_keys() -> None:
     made = ExactSketching("0", FULL_RANGE)
     for number in range(COUNTERS + 50):
         made.add(KeyTotal(f"key-{number}", None, 1000 + number, 1, 1, 0))
