@@ -14,7 +14,7 @@ from functools import cache
 import boto3
 import pytest
 import pytest_timeout
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import create_loader
 from hypothesis import HealthCheck, settings
 from sublet.system.garbage_collection import collect_seldom
 
@@ -56,12 +56,12 @@ def no_remembered_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def service_models_are_parsed_once() -> Iterator[None]:
-    """Each new boto3 session parses the models of its services: 80 ms of CPU a client, most of a contract test."""
-    files = JSONFileLoader()
-    parsed = cache(files.load_file)
+def service_models_are_found_and_parsed_once() -> Iterator[None]:
+    """Each new boto3 session looks through the folders of 400 services and parses the models of its own: more CPU than
+    most contract tests need for all else.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parsed(path))
+        patch.setattr("botocore.session.create_loader", cache(create_loader))
         yield
 
 
