@@ -10,11 +10,11 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 from sublet.spark.option_table import parse_options
 from sublet.spark.options import Options, Use
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.rows import SCHEMA_DDL
 from sublet.spark.source.stream_read import StreamReader
 
-from benchmarks.spark.memory import STREAM, trickle
+from benchmarks.spark.memory import STREAM, of_one, trickle
 
 RECORDS = 1_000
 """More records than a query reads."""
@@ -34,11 +34,15 @@ class TrickleSource(DataSource):
         options = parse_options({"stream": STREAM, "maxRecordsPerTrigger": "1"}, Use.STREAM)
         return StreamReader(
             options,
-            connect_driver=_connect,
+            connect_driver=_connect_driver,
             connect_leases=lambda _: None,
             connect_keeper=lambda _: None,
             connect_task=_connect,
         )
+
+
+def _connect_driver(options: Options) -> StreamsAccess:
+    return of_one(_connect(options))
 
 
 def _connect(options: Options) -> StreamAccess:  # noqa: ARG001 -- its stream does not exist

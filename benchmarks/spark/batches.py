@@ -16,11 +16,11 @@ from sublet.spark.options import Use
 from sublet.spark.plan.offsets import Offset
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.driver import QueryDriver
-from sublet.spark.source.whole_stream import WholeStream
+from sublet.spark.source.whole_streams import WholeStreams
 from sublet.testing.memory import MemoryStream
 
 from benchmarks.spark.batch_sources import EmptySource, TrickleSource
-from benchmarks.spark.memory import STREAM, Identified, LeapingClock, connection
+from benchmarks.spark.memory import STREAM, Identified, LeapingClock, connection, of_one
 from benchmarks.spark.session import session
 
 ROUNDS = 4
@@ -63,7 +63,7 @@ def plans() -> dict[str, dict[str, Any]]:
     stream = Identified(inner, LATENCY)
     options = parse_options({"stream": STREAM}, Use.STREAM)
     way = connection(stream, clock, CallPace.of_driver(clock, clock.sleep))
-    driver = QueryDriver(way, options, WholeStream(way, options, None))
+    driver = QueryDriver(of_one(way), options, WholeStreams(None))
     found: dict[str, dict[str, Any]] = {}
 
     def timed(name: str, start: Offset) -> Offset:

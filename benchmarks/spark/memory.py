@@ -22,7 +22,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PollingReader
 from sublet.settings import StartPosition
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.pace import CallPace
 from sublet.testing.memory import FakeClock, MemoryLog, MemoryStream
 
@@ -91,6 +91,11 @@ class Identified:
 
 def connection(stream: Identified, clock: LeapingClock, pace: CallPace) -> StreamAccess:
     return StreamAccess(stream, pace, clock, clock.sleep, MemoryLog(), PATIENCE)
+
+
+def of_one(access: StreamAccess) -> StreamsAccess:
+    """The access of a query of this stream alone."""
+    return StreamsAccess(None, lambda _: access, access.clock, access.sleep, access.log)
 
 
 @cache

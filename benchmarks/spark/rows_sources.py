@@ -30,7 +30,7 @@ from sublet.spark.read.rows import SCHEMA_DDL, Rows
 from sublet.spark.source.batch_read import BatchReader
 
 from benchmarks.peers import PYTHON as PEERS
-from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated
+from benchmarks.spark.memory import SHARD_ID, STREAM, aggregated, of_one
 from benchmarks.spark.names import AGG, CEILING, NOTHING, PROVEN, SUBLET, SUBLET_UNFILTERED, TUPLES
 
 Row = tuple[bytes, str | None, str | None, str, int, datetime, str, str]
@@ -53,7 +53,8 @@ class RowsSource(DataSource):
             return OtherReader(variant, size, records)
         hash_range_filter = "kcl" if variant == SUBLET else "off"
         options = parse_options({"stream": STREAM, "hashRangeFilter": hash_range_filter}, Use.BATCH)
-        return BatchReader(options, Connect(size, records))
+        connect = Connect(size, records)
+        return BatchReader(options, lambda _: of_one(connect(options)), connect)
 
 
 class Connect:

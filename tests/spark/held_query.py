@@ -6,7 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from sublet.spark.keeper.keeper import Keeper
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
+from sublet.spark.plan.offsets import Offset, offset_to_json
 from sublet.testing.memory import (
     MemoryControlStore,
     MemoryLeaseTable,
@@ -28,8 +28,8 @@ class MemoryCommits:
         self.ends: list[object] = []
         self.is_readable = True
 
-    def has(self, end: AnyOffset) -> bool | None:
-        return through_json(any_offset_to_json(end)) in self.ends if self.is_readable else None
+    def has(self, end: Offset) -> bool | None:
+        return through_json(offset_to_json(end)) in self.ends if self.is_readable else None
 
 
 class HeldQuery:
@@ -80,7 +80,7 @@ class HeldQuery:
 
     def commit(self) -> None:
         """Spark writes it down without telling the source."""
-        self.commits.ends.append(through_json(any_offset_to_json(self.query.offset(len(self.query.log) - 1))))
+        self.commits.ends.append(through_json(offset_to_json(self.query.offset(len(self.query.log) - 1))))
 
     def drain(self, idle: int = 3) -> list[Row]:
         """Batches, until this many plans in a row found nothing."""

@@ -24,14 +24,14 @@ from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.option_table import parse_options
 from sublet.spark.options import Options, Use
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import ReadTask, read_range
 from sublet.spark.source.driver import QueryDriver
 from sublet.spark.source.leased_shards import LeasedShards
 from sublet.spark.source.portion import Portion
-from sublet.spark.source.whole_stream import WholeStream
+from sublet.spark.source.whole_streams import WholeStreams
 from sublet.system.clock import SystemClock
 from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryLog, MemorySightingStore, MemoryStream
 
@@ -145,6 +145,11 @@ def rows_of(connection: StreamAccess, tasks: Iterable[ReadTask]) -> list[Row]:
     ]
 
 
+def only(connection: StreamAccess) -> StreamsAccess:
+    """The access of a query of one stream."""
+    return StreamsAccess(None, lambda _: connection, connection.clock, connection.sleep, connection.log)
+
+
 class MemoryQuery:
     """`log`: the offsets of the batches planned so far, as in Spark's offset log; `rows`: of each batch's last run."""
 
@@ -168,13 +173,13 @@ class MemoryQuery:
         """A new process: what was remembered is gone, and a shard's second of calls has passed."""
         self.clock.sleep(timedelta(seconds=2))
         pace = CallPace.of_driver(self.clock, self.clock.sleep)
-        connection = self.connection(pace)
-        self.driver = QueryDriver(connection, self.options, self._portion(connection))
+        access = only(self.connection(pace))
+        self.driver = QueryDriver(access, self.options, self._portion(access))
 
-    def _portion(self, connection: StreamAccess) -> Portion:
+    def _portion(self, access: StreamsAccess) -> Portion:
         if self.keeper is None:
-            return WholeStream(connection, self.options, self.leases, self.sightings)
-        return LeasedShards(self.keeper, connection, self.options)
+            return WholeStreams(self.leases, self.sightings)
+        return LeasedShards(self.keeper, access, self.options)
 
     def offset(self, batch: int) -> Offset:
         """At which the batch ended. Spark asks for the initial one each time that it plans batch 0."""

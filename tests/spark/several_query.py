@@ -20,14 +20,14 @@ from sublet.reading.several_streams import with_streams
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Options
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_from_json, any_offset_to_json
+from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import access_for, read_range
-from sublet.spark.source.driver_of_several import DriverOfSeveral
-from sublet.spark.source.leased_streams import LeasedStreams
-from sublet.spark.source.portion import Portions
+from sublet.spark.source.driver import QueryDriver
+from sublet.spark.source.leased_shards import LeasedShards
+from sublet.spark.source.portion import Portion
 from sublet.spark.source.whole_streams import WholeStreams
 from sublet.testing.memory import (
     MemoryLeaseTable,
@@ -138,7 +138,7 @@ class SeveralQuery:
         assert choice is not None
         self.found = MemoryStreams(choice, self.streams)
         access = StreamsAccess(self.found, self.access, self.clock, self.clock.sleep, self.memory_log)
-        self.driver = DriverOfSeveral(access, self.options, self._portions(access, self.found))
+        self.driver = QueryDriver(access, self.options, self._portions(access, self.found))
 
     def access(self, own: Options) -> StreamAccess:
         """The driver's."""
@@ -152,12 +152,12 @@ class SeveralQuery:
         stream = ByName(own.stream, self.streams)
         return StreamAccess(stream, pace, self.clock, self.clock.sleep, self.memory_log, own.patience)  # type: ignore[arg-type]
 
-    def _portions(self, access: StreamsAccess, found: MemoryStreams) -> Portions:
+    def _portions(self, access: StreamsAccess, found: MemoryStreams) -> Portion:
         self.keeper = None
         match self.options.leases:
             case "hold":
                 self.keeper = self._keeper(found)
-                return LeasedStreams(self.keeper, access, self.options)
+                return LeasedShards(self.keeper, access, self.options)
             case "follow":
                 return WholeStreams(self.table, self.sightings)
         return WholeStreams(None)
@@ -176,11 +176,11 @@ class SeveralQuery:
             self.options.fail_on_data_loss,
         )
 
-    def offset(self, batch: int) -> AnyOffset:
+    def offset(self, batch: int) -> Offset:
         """At which the batch ended."""
         if batch < 0:
-            return any_offset_from_json(through_json(any_offset_to_json(self.driver.initial_offset())))
-        return any_offset_from_json(json.loads(self.log[batch]))
+            return offset_from_json(through_json(offset_to_json(self.driver.initial_offset())))
+        return offset_from_json(json.loads(self.log[batch]))
 
     def plan(self, limit: Share = NO_LIMIT) -> bool:
         """Write the next batch into the log, unless there is nothing to read."""
@@ -188,7 +188,7 @@ class SeveralQuery:
         end = self.driver.latest_offset(start, limit)
         if end is start:
             return False
-        self.log.append(json.dumps(any_offset_to_json(end)))
+        self.log.append(json.dumps(offset_to_json(end)))
         return True
 
     def run(self, batch: int | None = None) -> list[Row]:
@@ -202,7 +202,7 @@ class SeveralQuery:
             for record in some.to_pylist()
         ]
         self.rows[batch:] = [rows]
-        self.commits.ends.append(through_json(any_offset_to_json(self.offset(batch))))
+        self.commits.ends.append(through_json(offset_to_json(self.offset(batch))))
         return rows
 
     def run_all(self, limit: Share = NO_LIMIT, batches: int = 300, idle: int = 1) -> list[Row]:

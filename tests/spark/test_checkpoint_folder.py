@@ -11,7 +11,7 @@ import pytest
 from sublet.aws.objects import ObjectFolder
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.keeper.checkpoint_folder import FolderCommits, LocalFolder, UnknownCommits, commits_in
-from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, offset_to_json
+from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, StreamOffset, offset_to_json
 
 from infra.local import EmbeddedAws
 
@@ -19,7 +19,7 @@ IDENTITY = StreamIdentity("arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 
 
 def offset(batch: int) -> Offset:
-    return Offset("orders", IDENTITY, {"shardId-0": ShardOffset(ReadTo(str(4968 + batch)))})
+    return Offset({None: StreamOffset("orders", IDENTITY, {"shardId-0": ShardOffset(ReadTo(str(4968 + batch)))})})
 
 
 def files(*committed: int, planned: int, other_sources: int = 0) -> dict[str, str]:

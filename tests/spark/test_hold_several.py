@@ -14,7 +14,7 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import checkpoint
 from sublet.protocol.stream_key import own_id
 from sublet.spark.options import Leases
-from sublet.spark.plan.offsets_of_several import as_of_several
+from sublet.spark.plan.offsets import Offset
 from sublet.spark.read.counting import Share
 
 from tests.spark.held_query import HOLD, WORKER
@@ -117,7 +117,7 @@ def test_a_logged_batch_waits_for_the_worker_that_holds_one_of_its_streams() -> 
     for lease in theirs:  # they get past the batch, and leave
         now = query.table.get(lease.lease_key)
         assert isinstance(now, Lease)
-        end = as_of_several(query.offset(len(query.log) - 1)).shards[lease.lease_key].position
+        end = query.offset(len(query.log) - 1).shards[lease.lease_key].position
         query.table.apply(checkpoint(now, to=Checkpoint(end.sequence_number, 0)))  # type: ignore[union-attr]
     assert {row.stream for row in query.run()} == {"a"}
 
@@ -183,7 +183,8 @@ def test_each_stream_has_its_start_position(is_there: bool) -> None:
 
 def test_rows_of_one_stream_are_not_continued_by_several() -> None:
     one, query = memory_query(1), held()
-    end = replace(one.driver.latest_offset(one.offset(-1)), application="orders-audit")
+    part = one.driver.latest_offset(one.offset(-1)).streams[None]
+    end = Offset({None: replace(part, application="orders-audit")})
     with pytest.raises(OffsetMalformed, match="Several need another application"):
         query.driver.latest_offset(end)
 

@@ -12,7 +12,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.plan.joining import resume_ranges
-from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, StreamOffset, Unread
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.positions import open_at, opening
@@ -150,7 +150,7 @@ def test_remembered_walk_applies_to_its_own_position_alone() -> None:
     query.clock.sleep(20 * HOUR)
     query.run_all()
     query.run_all()
-    peeker, shard = query.driver._peeker, query.stream.inner.list_shards()[0]
+    peeker, shard = query.driver._planners[None]._peeker, query.stream.inner.list_shards()[0]
     earlier = [s.shards[SHARD].position for n in range(len(query.log)) if (s := query.offset(n)).shards]
     read_to = next(position for position in earlier if isinstance(position, ReadTo))
     assert read_to != last(query).position
@@ -214,7 +214,7 @@ def test_resumed_range_drops_its_quiet_time_when_another_worker_checkpointed() -
 
 def _end(number: str) -> Offset:
     identity = StreamIdentity("arn", datetime(2026, 1, 1, tzinfo=UTC))
-    return Offset("orders", identity, {SHARD: ShardOffset(ReadTo(number))})
+    return Offset({None: StreamOffset("orders", identity, {SHARD: ShardOffset(ReadTo(number))})})
 
 
 def test_a_record_read_in_part_is_opened_whatever_is_proved_of_what_follows_it() -> None:

@@ -27,7 +27,7 @@ from sublet.system.threads import ThreadTasks
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import WORKER, HeldQuery
-from tests.spark.memory_query import RealClock, WatchedStream
+from tests.spark.memory_query import RealClock, WatchedStream, only
 from tests.spark.test_follow import shard_id
 
 SHARD = shard_id(0)
@@ -132,7 +132,7 @@ class Source:
         held.start()
         self.reader = StreamReader(
             held.query.options,
-            connect_driver=self._connect,
+            connect_driver=lambda options: only(self._connect(options)),
             connect_leases=lambda _: None,
             connect_keeper=lambda _: KeeperThread(held.keeper, ThreadTasks(), lambda: False),
             connect_task=self._connect,

@@ -24,6 +24,7 @@ from tests.spark.memory_query import (
     SleepingClock,
     WatchedStream,
     memory_query,
+    only,
     options,
     rows_of,
 )
@@ -206,7 +207,7 @@ def test_a_batch_read(distribution: RecordDistribution | None, delivered: int) -
     put_aggregates(query, 5)
     query.clock.sleep(5 * SECOND)
     connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
-    tasks = plan_batch(connection, options(Use.BATCH), ReadScope())
+    tasks = plan_batch(only(connection), options(Use.BATCH), ReadScope())
     assert len(rows_of(connection, tasks)) == delivered
 
 

@@ -19,7 +19,7 @@ from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.testing.memory import MemoryStream
 
 from tests.exploring import first
-from tests.spark.memory_query import MemoryQuery, Row, memory_query, options, rows_of
+from tests.spark.memory_query import MemoryQuery, Row, memory_query, only, options, rows_of
 
 SECOND = timedelta(seconds=1)
 LAST_HASH_KEY = str(2**128 - 1)
@@ -403,7 +403,7 @@ def test_a_shard_that_ends_where_a_limited_batch_has_read_to_is_read_to_its_end(
 def batch_rows(query: MemoryQuery, wanted: ReadScope = ReadScope(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
     query.options = options(Use.BATCH, **given)
     connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
-    return rows_of(connection, plan_batch(connection, query.options, wanted))
+    return rows_of(connection, plan_batch(only(connection), query.options, wanted))
 
 
 def test_batch_between_two_checkpoints_in_mid_aggregate() -> None:

@@ -21,7 +21,7 @@ from sublet.spark.source.stream_read import StreamReader
 from sublet.spark.write.sink import new_records
 
 from tests.exploring import first
-from tests.spark.memory_query import MemoryQuery, memory_query
+from tests.spark.memory_query import MemoryQuery, memory_query, only
 from tests.spark.test_putting import refuse_keyless
 
 SECOND = timedelta(seconds=1)
@@ -47,7 +47,7 @@ class EarlierSpark:
         clock.sleep(2 * SECOND)
         reader = StreamReader(
             query.options,
-            lambda _: query.connection(CallPace.of_driver(clock, clock.sleep)),
+            lambda _: only(query.connection(CallPace.of_driver(clock, clock.sleep))),
             lambda _: None,
             lambda _: None,
             lambda _: query.connection(CallPace.of_task(clock, clock.sleep)),

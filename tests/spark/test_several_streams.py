@@ -13,10 +13,10 @@ from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamUnavailable
 from sublet.protocol.stream_key import StreamKey
 from sublet.spark.options import Use
-from sublet.spark.plan.offsets_of_several import OffsetOfSeveral, any_offset_from_json
+from sublet.spark.plan.offsets import offset_from_json
+from sublet.spark.read.connection import StreamsAccess
 from sublet.spark.read.counting import Share
-from sublet.spark.source.batch_read_of_several import plan_several
-from sublet.spark.source.batch_read_plan import ReadScope
+from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.testing.memory import MemoryStream
 from sublet.testing.memory.streams import MemoryStreams
 
@@ -118,7 +118,6 @@ def test_a_stream_that_was_deleted_and_created_again_is_another() -> None:
     query.run_all()
     assert Counter(query.read) == Counter(wanted)
     last = query.offset(len(query.log) - 1)
-    assert isinstance(last, OffsetOfSeveral)
     assert last.streams.keys() == {query.key("a"), before, query.key("b")}, "what was read of the old one stays known"
 
 
@@ -174,7 +173,7 @@ def test_query_of_one_stream_refuses_a_checkpoint_of_several() -> None:
     query.clock.sleep(2 * SECOND)
     query.run_all()
     with pytest.raises(OffsetMalformed, match="is one of several streams"):
-        alone.driver.latest_offset(any_offset_from_json(json.loads(query.log[-1])))
+        alone.driver.latest_offset(offset_from_json(json.loads(query.log[-1])))
 
 
 def test_available_now_reads_the_records_and_streams_present_at_the_start() -> None:
@@ -226,10 +225,11 @@ def test_a_batch_read_of_several_between_checkpoints_of_one() -> None:
     opts = options(Use.BATCH, stream="a,b", startCheckpoints=ended)
     assert opts.streams is not None
     streams = MemoryStreams(opts.streams, query.streams)
-    tasks = plan_several(streams, query._task_access, opts, ReadScope())
+    access = StreamsAccess(streams, query._task_access, query.clock, query.clock.sleep, query.memory_log)
+    tasks = plan_batch(access, opts, ReadScope())
     assert {task.stream for task in tasks} == {"b"}
     assert len(wanted) == 10
-    assert plan_several(streams, query._task_access, opts, ReadScope(streams=frozenset("a"))) == []
+    assert plan_batch(access, opts, ReadScope(streams=frozenset("a"))) == []
 
 
 def test_only_the_first_look_for_streams_is_waited_for() -> None:

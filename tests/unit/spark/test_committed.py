@@ -18,7 +18,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.plan.committed import checkpoint_of, listed_children, next_write, quiet_of
 from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.joining import is_further, resume_ranges
-from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, Unread
+from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset, Unread
 from sublet.spark.plan.planning import ShardRange
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -130,7 +130,8 @@ def test_a_repeated_batch_reads_unhandled_records_and_waits_for_another_worker_s
     """Of the user records (number, 0 to 3) in the range, each after the row is read if the lease is held, and none if
     not."""
     end = begin + length
-    offset = Offset("orders", StreamIdentity("arn", NOW), {"s": ShardOffset(ReadTo(str(end), None, None, 3))})
+    part = StreamOffset("orders", StreamIdentity("arn", NOW), {"s": ShardOffset(ReadTo(str(end), None, None, 3))})
+    offset = Offset({None: part})
     leases: Mapping[str, Lease] = {"s": Lease("s", row, lease_owner="somebody")}
     whole = ShardRange("s", None, ReadTo(str(begin)), str(end))
     resumed = resume_ranges([whole], offset, leases if is_held else {}, {} if is_held else leases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from sublet.spark.plan.offsets import (
     Offset,
     ReadTo,
     ShardOffset,
+    StreamOffset,
     Unread,
     from_millis,
     offset_from_json,
@@ -42,7 +44,7 @@ descriptions = st.builds(
     st.none() | st.sampled_from(RecordDistribution),
 )
 offsets = st.builds(
-    Offset,
+    StreamOffset,
     st.just("orders"),
     st.just(IDENTITY),
     st.dictionaries(st.integers(0, 10**6).map(lambda n: f"shardId-{n:012}"), shard_offsets, max_size=4),
@@ -51,9 +53,14 @@ offsets = st.builds(
 )
 
 
+def alone(part: StreamOffset) -> dict[str, Any]:
+    """The JSON of a query of this stream alone."""
+    return offset_to_json(Offset({None: part}))
+
+
 @given(offsets)
-def test_comes_back_from_its_json(offset: Offset) -> None:
-    assert offset_from_json(json.loads(json.dumps(offset_to_json(offset)))) == offset
+def test_comes_back_from_its_json(part: StreamOffset) -> None:
+    assert offset_from_json(json.loads(json.dumps(alone(part)))) == Offset({None: part})
 
 
 def test_format() -> None:
@@ -63,7 +70,7 @@ def test_format() -> None:
         "shardId-0": ShardOffset(Ended()),
         "shardId-2": ShardOffset(Unread(MOMENT), ReadTo("7", None, 3)),
     }
-    assert json.dumps(offset_to_json(Offset("orders", IDENTITY, shards))) == (
+    assert json.dumps(alone(StreamOffset("orders", IDENTITY, shards))) == (
         '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
         '"created": 1769846400123, "shards": {"shardId-0": {"e": 1}, '
         '"shardId-1": {"a": "4968", "t": 1769846400123, "f": {"p": "TRIM_HORIZON"}, "c": 1769846400123}, '
@@ -73,7 +80,7 @@ def test_format() -> None:
 
 def test_format_of_a_query_that_holds_leases() -> None:
     shards = {"shardId-0": ShardOffset(ReadTo("4968", MOMENT, None, 9))}
-    assert json.dumps(offset_to_json(Offset("orders", IDENTITY, shards, "orders-audit"))) == (
+    assert json.dumps(alone(StreamOffset("orders", IDENTITY, shards, "orders-audit"))) == (
         '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
         '"created": 1769846400123, "application": "orders-audit", '
         '"shards": {"shardId-0": {"a": "4968", "t": 1769846400123, "l": 9}}}'
@@ -84,8 +91,8 @@ def test_format_of_what_is_known_of_the_stream() -> None:
     """An earlier version ignores it."""
     described = StreamDescription(IDENTITY, MOMENT, timedelta(hours=24), RecordDistribution.AUTO)
     shards = {"shardId-0": ShardOffset(Ended())}
-    offset = Offset("orders", IDENTITY, shards, placement=Placement(described, MOMENT))
-    assert json.dumps(offset_to_json(offset)) == (
+    offset = StreamOffset("orders", IDENTITY, shards, placement=Placement(described, MOMENT))
+    assert json.dumps(alone(offset)) == (
         '{"v": 1, "stream": "orders", "arn": "arn:aws:kinesis:us-east-1:000000000000:stream/orders", '
         '"created": 1769846400123, "d": {"t": 1769846400123, "r": 86400, "s": "AUTO"}, "auto": 1769846400123, '
         '"shards": {"shardId-0": {"e": 1}}}'
@@ -108,7 +115,7 @@ def test_format_of_what_is_known_of_the_stream() -> None:
     ],
 )
 def test_malformed_offset_is_refused(key: str, value: object) -> None:
-    data = offset_to_json(Offset("orders", IDENTITY))
+    data = alone(StreamOffset("orders", IDENTITY))
     if value is ...:
         del data[key]
     else:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 from sublet.protocol.stream_key import StreamKey
-from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread
-from sublet.spark.plan.offsets_of_several import AnyOffset, OffsetOfSeveral, any_offset_to_json
+from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, Unread
 
 from tests.rolling.rows import rows
+
+Part: Any
+try:  # 0.2's names
+    from sublet.spark.plan.offsets import Offset as Part
+    from sublet.spark.plan.offsets_of_several import OffsetOfSeveral as Offset  # type: ignore[import-not-found]
+    from sublet.spark.plan.offsets_of_several import any_offset_to_json as offset_to_json
+
+    def alone(part: Any) -> Any:
+        return part
+
+except ImportError:
+    from sublet.spark.plan.offsets import Offset, offset_to_json
+    from sublet.spark.plan.offsets import StreamOffset as Part
+
+    def alone(part: Any) -> Any:
+        return Offset({None: part})
+
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 ORDERS = StreamIdentity("arn:aws:kinesis:us-east-1:123456789012:stream/orders", NOON)
@@ -26,17 +43,17 @@ SHARDS = {
 
 
 def main() -> None:
-    one = Offset("orders", ORDERS, SHARDS, None, PLACED)
+    one = Part("orders", ORDERS, SHARDS, None, PLACED)
     key = StreamKey.of(ORDERS)
     named = {f"{key}:{shard}": value for shard, value in SHARDS.items()}
-    offsets: dict[str, AnyOffset] = {
-        "one": one,
-        "hold": Offset("orders", ORDERS, SHARDS, "orders-audit", PLACED),
-        "initial": Offset("orders", ORDERS),
-        "several": OffsetOfSeveral({key: Offset("orders", ORDERS, named, None, PLACED)}),
-        "several, initial": OffsetOfSeveral(),
+    offsets = {
+        "one": alone(one),
+        "hold": alone(Part("orders", ORDERS, SHARDS, "orders-audit", PLACED)),
+        "initial": alone(Part("orders", ORDERS)),
+        "several": Offset({key: Part("orders", ORDERS, named, None, PLACED)}),
+        "several, initial": Offset(),
     }
-    said = {name: any_offset_to_json(offset) for name, offset in offsets.items()}
+    said = {name: offset_to_json(offset) for name, offset in offsets.items()}
     print(json.dumps({"rows": rows(), "offsets": said}))
 
 

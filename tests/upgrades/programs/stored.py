@@ -10,7 +10,14 @@ from typing import Any
 
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row, encode_row
-from sublet.spark.plan.offsets_of_several import any_offset_from_json, any_offset_to_json
+
+try:  # 0.2's names
+    from sublet.spark.plan.offsets_of_several import (  # type: ignore[import-not-found]
+        any_offset_from_json as offset_from_json,
+    )
+    from sublet.spark.plan.offsets_of_several import any_offset_to_json as offset_to_json
+except ImportError:
+    from sublet.spark.plan.offsets import offset_from_json, offset_to_json
 
 BELIEVED = (
     *(
@@ -30,7 +37,7 @@ BELIEVED = (
 def main() -> None:
     given = json.load(sys.stdin)
     rows = {name: again(row) for name, row in given["rows"].items()}
-    offsets = {name: any_offset_to_json(any_offset_from_json(one)) for name, one in given["offsets"].items()}
+    offsets = {name: offset_to_json(offset_from_json(one)) for name, one in given["offsets"].items()}
     means = {name: meaning(row) for name, row in given["rows"].items()}
     print(json.dumps({"rows": rows, "offsets": offsets, "means": means}))
 

@@ -75,10 +75,12 @@ class Options:
         """None if the query reads one stream."""
         return several_streams(self.stream)
 
-    def of_stream(self, stream: StreamKey, arn: str, start: StartPosition | None = None) -> Options:
-        """Returns the options as if the query read only this one of its streams. `start`: the stream's own start
-        position, if it has one.
+    def of_stream(self, stream: StreamKey | None, arn: str | None, start: StartPosition | None = None) -> Options:
+        """Returns the options as if the query read only this one of its streams; None: its only one. `start`: the
+        stream's own start position, if it has one.
         """
+        if stream is None:
+            return self
         return replace(
             self,
             stream=stream.stream,

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from sublet.aws.clients import s3_client
 from sublet.aws.objects import ObjectFolder
 from sublet.errors import OffsetMalformed
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_from_json, any_offset_to_json
+from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3
@@ -26,14 +26,14 @@ the last batch."""
 class Commits(Protocol):
     """The commits of a query, as far as they are known."""
 
-    def has(self, end: AnyOffset) -> bool | None:
+    def has(self, end: Offset) -> bool | None:
         """True if one of the last committed batches ended at this offset. None if that cannot be known."""
 
 
 class UnknownCommits:
     """Answers None to everything: no folder was given, or only Spark can read its file system (such as HDFS)."""
 
-    def has(self, end: AnyOffset) -> bool | None:  # noqa: ARG002
+    def has(self, end: Offset) -> bool | None:  # noqa: ARG002
         return None
 
 
@@ -64,8 +64,8 @@ class FolderCommits:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
-    def has(self, end: AnyOffset) -> bool | None:
-        wanted = any_offset_to_json(end)
+    def has(self, end: Offset) -> bool | None:
+        wanted = offset_to_json(end)
         try:
             committed = sorted(int(name) for name in self._folder.names("commits") if name.isdecimal())
             texts = [self._folder.text(f"offsets/{batch}") for batch in committed[-LOOKED_AT:]]
@@ -98,6 +98,6 @@ def _says(text: str, wanted: Mapping[str, Any]) -> bool:
 
 def _offset_in(line: str) -> object:
     try:
-        return any_offset_to_json(any_offset_from_json(json.loads(line)))
+        return offset_to_json(offset_from_json(json.loads(line)))
     except (ValueError, OffsetMalformed):
         return None

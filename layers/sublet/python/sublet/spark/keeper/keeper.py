@@ -29,8 +29,7 @@ from sublet.spark.keeper.held_leases import HeldLeases
 from sublet.spark.keeper.taking import Taker
 from sublet.spark.plan.committed import read_on
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets import Ended, ShardOffset
-from sublet.spark.plan.offsets_of_several import AnyOffset
+from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
 from sublet.spark.read.pace import Sleep
 
 WRITES_AT_ONCE = 16
@@ -49,20 +48,17 @@ FIRST_PLAN_WITHIN = timedelta(minutes=10)
 class Keeping(Protocol):
     """What a source calls, which is a keeper or a proxy for one."""
 
-    def held(self, committed: AnyOffset) -> Mapping[str, Lease]: ...
+    def held(self, committed: Offset) -> Mapping[str, Lease]: ...
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]: ...
 
     def looked(self, found: Mapping[str, ShardLook]) -> None: ...
 
-    def planned(self, end: AnyOffset) -> None: ...
+    def planned(self, end: Offset) -> None: ...
 
     def has_settled(self) -> bool: ...
 
-    @property
-    def placement(self) -> Placement: ...
-
-    def placement_of(self, stream: StreamKey) -> Placement: ...
+    def placement_of(self, stream: StreamKey | None) -> Placement: ...
 
 
 @dataclass(slots=True)
@@ -77,8 +73,8 @@ class Keeper:
     settings: Settings
     holder: str
     fail_on_data_loss: bool
-    _committed: AnyOffset | None = None
-    _planned: AnyOffset | None = None
+    _committed: Offset | None = None
+    _planned: Offset | None = None
     """The end of the current batch, which may also have been committed by now."""
     _refusals: Refusals = NOTHING_YET
     """Of looks."""
@@ -97,15 +93,15 @@ class Keeper:
             self.ports,
             self.settings,
             self._held,
-            self.holder,
-            self._pool,
-            self.fail_on_data_loss,
-            self._watch,
+            holder=self.holder,
+            pool=self._pool,
+            fail_on_data_loss=self.fail_on_data_loss,
+            watch=self._watch,
         )
 
     # Called by the source.
 
-    def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
+    def held(self, committed: Offset) -> Mapping[str, Lease]:
         """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have
         ended. Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the
         checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at
@@ -130,7 +126,7 @@ class Keeper:
         """Takes what the last plan has found, by shard id. The next writes to the leases' rows report it."""
         self._held.note_looks(found)
 
-    def planned(self, end: AnyOffset) -> None:
+    def planned(self, end: Offset) -> None:
         """Called when a batch that ends there is about to run."""
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
@@ -146,15 +142,10 @@ class Keeper:
         self._look()
         return not self._taker.undecided
 
-    @property
-    def placement(self) -> Placement:
+    def placement_of(self, stream: StreamKey | None) -> Placement:
         """The stream's placement at the last look, described by this query or another process of the application.
-        Thread-safe.
+        None: its only stream. Thread-safe.
         """
-        return self._taker.placement
-
-    def placement_of(self, stream: StreamKey) -> Placement:
-        """The placement of one of several streams."""
         return self._taker.placements.get(stream, NOT_DESCRIBED)
 
     # Independent of the source's calls.
@@ -237,7 +228,7 @@ class Keeper:
     def _offsets(self) -> Mapping[str, ShardOffset]:
         return {} if self._committed is None else self._committed.shards
 
-    def _commit(self, to: AnyOffset) -> None:
+    def _commit(self, to: Offset) -> None:
         before, self._committed, self._planned = self._committed, to, None
         if before != to:
             self._write_due()
@@ -267,7 +258,7 @@ class Keeper:
     def _write_due(self) -> None:
         self._held.write_due(self._offsets, in_doubt=self._planned is not None)
 
-    def _check_folder(self, committed: AnyOffset) -> None:
+    def _check_folder(self, committed: Offset) -> None:
         """Checks once, at the first batch that Spark reports as committed, that the folder shows that commit too."""
         if self._is_checked or not committed.shards:
             return

@@ -37,7 +37,7 @@ from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
-from sublet.ports import Metrics, Ports, Streams, Tasks
+from sublet.ports import Metrics, Ports, Tasks
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
@@ -47,9 +47,9 @@ from sublet.spark.keeper.checkpoint_folder import commits_in
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Leases, Options
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets_of_several import AnyOffset
-from sublet.spark.read.connection import connect_once, streams_of
-from sublet.spark.read.found_streams import check_all_found
+from sublet.spark.plan.offsets import Offset
+from sublet.spark.read.connection import connect_once
+from sublet.spark.read.found_streams import existing_streams
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -83,7 +83,7 @@ class KeeperThread:
         self._has_ended = tasks.signal()
         self._keeping = tasks.spawn(self._keep)
 
-    def held(self, committed: AnyOffset) -> Mapping[str, Lease]:
+    def held(self, committed: Offset) -> Mapping[str, Lease]:
         return self._ask(partial(self._keeper.held, committed))
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
@@ -93,17 +93,13 @@ class KeeperThread:
         """Passes the looks on without waiting. The next writes report them."""
         self._inbox.put(partial(self._keeper.looked, found))
 
-    def planned(self, end: AnyOffset) -> None:
+    def planned(self, end: Offset) -> None:
         self._ask(partial(self._keeper.planned, end))
 
     def has_settled(self) -> bool:
         return self._ask(self._keeper.has_settled)
 
-    @property
-    def placement(self) -> Placement:
-        return self._keeper.placement
-
-    def placement_of(self, stream: StreamKey) -> Placement:
+    def placement_of(self, stream: StreamKey | None) -> Placement:
         return self._keeper.placement_of(stream)
 
     def stop(self) -> None:
@@ -189,24 +185,14 @@ def keeper_metrics(settings: Settings) -> Metrics:
     return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
 
 
-def _streams(options: Options) -> Streams | None:
-    """Returns the streams of a query of several, once it has checked that every stream it names exists."""
-    if options.streams is None:
-        return None
-    streams = streams_of(options)
-    check_all_found(streams.find(), options)
-    return streams
-
-
 def _ports(options: Options) -> Ports:
     """Makes the same ports as `sublet.aws.ports`, but with the query's own credentials and Spark's logging. Creates
     missing tables, as `sublet run` does.
     """
     settings, tasks = options.keeper_settings, ThreadTasks()
-    leases, streams = connection_of(options.lease_access), _streams(options)
+    streams = existing_streams(options)  # first: make no table for a stream that does not exist
+    leases = connection_of(options.lease_access)
     table, log, clock = dynamodb_client(*leases), PythonLog("sublet.spark.keeper"), SystemClock()
-    if streams is None:
-        connect_once(options).describe()  # make no table for a stream that does not exist
     create_tables(table, settings, tasks.signal(), log.info)
     return Ports(
         table=DynamoDbLeaseTable(table, settings.lease_table, several=streams is not None),

@@ -5,7 +5,7 @@ It takes free or expired leases, up to its fair share beside other live workers,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.reading.several_streams import ports_of_stream, settings_of_stream
 from sublet.settings import Settings
@@ -47,7 +47,7 @@ class Taker:
 
     undecided    keys of leases whose owner is not yet known to be alive or dead
     has_looked   True after the first look, with its leases taken
-    placement    the stream's placement at the last look; with several streams, see `placements`
+    placements   each stream's placement at the last look; None: that of the only one
     left         keys of held leases whose stream is gone or is no longer named by the query
     """
 
@@ -60,8 +60,7 @@ class Taker:
     watch: ControlWatch
     undecided: frozenset[str] = frozenset()
     has_looked: bool = False
-    placement: Placement = NOT_DESCRIBED
-    placements: Mapping[StreamKey, Placement] = field(default_factory=dict)
+    placements: dict[StreamKey | None, Placement] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
     _first_counters: dict[str, int] = field(default_factory=dict)
     _looking: Future[Look] | None = None
@@ -111,9 +110,9 @@ class Taker:
         return True
 
     def _take(self, seen: Look) -> None:
-        self.placement = seen.placement
         self.left = frozenset(lease.lease_key for lease in seen.elsewhere) & frozenset(self.held.keys)
-        self.placements = {stream: known.placement for stream, known in seen.known_streams.items()}
+        self.placements = {None: seen.placement}
+        self.placements.update((stream, known.placement) for stream, known in seen.known_streams.items())
         plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
             self.ports.log.error("malformed lease row; its shard waits", lease_key=row.lease_key, problem=row.problem)

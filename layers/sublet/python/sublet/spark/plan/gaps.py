@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.protocol.shard import Shard
-from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset
+from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, StreamOffset
 
 CLOCKS_DIFFER_BY = timedelta(hours=1)
 """Added to a record's age, because tasks wait too."""
@@ -26,7 +26,7 @@ NEVER_TRIMMED = SHORTEST_RETENTION - CLOCKS_DIFFER_BY
 """A record younger than this is never past retention."""
 
 
-def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
+def shards_to_ask_about(start: StreamOffset, listed: Mapping[str, Shard]) -> frozenset[str]:
     """Shards that a plan from `start` depends on but the listing leaves out: the service may know them all the same.
 
     These are shards of the offset, and parents, unknown to the offset, of shards that could begin now. An ended shard
@@ -43,7 +43,7 @@ def shards_to_ask_about(start: Offset, listed: Mapping[str, Shard]) -> frozenset
     return frozenset(unlisted).union(*(_strangers(shard, start, listed) for shard in waiting))
 
 
-def never_read(beginning: Iterable[str], start: Offset, listed: Mapping[str, Shard]) -> dict[str, frozenset[str]]:
+def never_read(beginning: Iterable[str], start: StreamOffset, listed: Mapping[str, Shard]) -> dict[str, frozenset[str]]:
     """The beginning shards whose parents came and went unread, with these parents."""
     return {
         shard_id: parents
@@ -52,13 +52,13 @@ def never_read(beginning: Iterable[str], start: Offset, listed: Mapping[str, Sha
     }
 
 
-def _strangers(child: Shard, start: Offset, listed: Mapping[str, Shard]) -> frozenset[str]:
+def _strangers(child: Shard, start: StreamOffset, listed: Mapping[str, Shard]) -> frozenset[str]:
     """The child's parents that are neither in the listing nor in the offset, if all its other parents have ended."""
     unknown = child.parent_shard_ids - listed.keys() - start.shards.keys()
     return unknown if all(has_ended(start, parent) for parent in child.parent_shard_ids - unknown) else frozenset()
 
 
-def has_ended(offset: Offset, shard_id: str) -> bool:
+def has_ended(offset: StreamOffset, shard_id: str) -> bool:
     return shard_id in offset.shards and isinstance(offset.shards[shard_id].position, Ended)
 
 
@@ -86,7 +86,7 @@ def is_past(retention: timedelta, shard: ShardOffset, now: datetime) -> bool:
     return known is not None and now - known >= retention - CLOCKS_DIFFER_BY
 
 
-def parents_known(start: Offset, child: Shard) -> datetime | None:
+def parents_known(start: StreamOffset, child: Shard) -> datetime | None:
     """The latest time known from its parents: nothing of a beginning child arrived before its last parent was
     closed.
     """

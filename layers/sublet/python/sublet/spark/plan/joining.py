@@ -15,8 +15,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.follow import leased_position
-from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset
-from sublet.spark.plan.offsets_of_several import AnyOffset
+from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset
 from sublet.spark.plan.planning import ShardRange
 
 
@@ -33,7 +32,7 @@ def is_further(row: Checkpoint, position: Position) -> bool:
     return theirs > ours or (theirs == ours and sub is not None and row.sub_sequence_number > sub)
 
 
-def joining_positions(start: Offset, held: Mapping[str, Lease], now: datetime) -> dict[str, ShardOffset]:
+def joining_positions(start: StreamOffset, held: Mapping[str, Lease], now: datetime) -> dict[str, ShardOffset]:
     """The shards whose leases are further than the offset: the offset lacks them, or another owner has continued
     since.
     """
@@ -55,7 +54,7 @@ class Resumed:
 
 
 def resume_ranges(
-    ranges: Iterable[ShardRange], end: AnyOffset, held: Mapping[str, Lease], others: Mapping[str, Lease]
+    ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
 ) -> Resumed:
     """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and others
     may have taken them. If we hold a shard again, the part after its row's checkpoint remains. If another owner holds

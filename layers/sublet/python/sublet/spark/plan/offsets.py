@@ -1,4 +1,6 @@
-"""The offsets of one stream in Spark's offset log: values, and their JSON. Pure.
+"""The offsets of a query in Spark's offset log: values, and their JSON. Pure.
+
+A query of one stream:
 
     {"v":1, "stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{
         "shardId-0": {"e":1},
@@ -22,20 +24,32 @@ initial   a query that has planned nothing yet. An offset without shards and wit
           have everything read from the start
 
 Times are milliseconds since the epoch.
+
+A query of several streams has a part for each, which equals the offset of a query of that stream alone:
+
+    {"v":2, "streams":{
+        "123456789012:orders:1795227170": {"stream":"orders", "arn":"arn:...", "created":1795227170308, "shards":{...}},
+        "123456789012:audit:1795227199": ...}}
+
+So several can continue the checkpoint of one. A part stays when the option no longer names its stream, and its
+positions wait until the stream is named again. `initial` stands beside `streams`. In memory the shards of several are
+named by stream and shard, as their leases are; in the JSON by their own ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sublet.errors import OffsetMalformed
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement, RecordDistribution, StreamDescription
+from sublet.protocol.stream_key import StreamKey, in_stream, own_id
 
 VERSION = 1
+VERSION_OF_SEVERAL = 2
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -88,9 +102,9 @@ class ShardOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
-    """How far a query has read a stream. It has no shards before the first plan. `application`: whose leases the query
-    holds. `placement`: who places the stream's records, as known when the batch that ends here was planned.
+class StreamOffset:
+    """How far a query has read one of its streams. It has no shards before the first plan. `application`: whose leases
+    the query holds. `placement`: who places the stream's records, as known when the batch that ends here was planned.
     """
 
     stream: str
@@ -98,6 +112,20 @@ class Offset:
     shards: Mapping[str, ShardOffset] = field(default_factory=dict)
     application: str | None = None
     placement: Placement = NOT_DESCRIBED
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a query has read each of its streams, now or earlier. A query of one stream has only that, under the key
+    None. Of several, every part has shards.
+    """
+
+    streams: Mapping[StreamKey | None, StreamOffset] = field(default_factory=dict)
+
+    @property
+    def shards(self) -> Mapping[str, ShardOffset]:
+        """The shards of all streams, by lease key."""
+        return {name: shard for part in self.streams.values() for name, shard in part.shards.items()}
 
 
 def to_millis(moment: datetime) -> int:
@@ -110,22 +138,98 @@ def from_millis(millis: int) -> datetime:
 
 
 def offset_to_json(offset: Offset) -> dict[str, Any]:
-    """Sorts shards by id, so that equal offsets are equal text: Spark compares text."""
-    holds = {} if offset.application is None else {"application": offset.application}
+    """Sorts streams and shards, so that equal offsets are equal text: Spark compares text."""
+    if None in offset.streams:
+        return {"v": VERSION, **_stream_to_json(offset.streams[None])}
     return {
-        "v": VERSION,
-        "stream": offset.stream,
-        "arn": offset.identity.arn,
-        "created": to_millis(offset.identity.created_at),
-        **holds,
-        **_placement_to_json(offset.placement),
-        **({} if offset.shards else {"initial": 1}),
-        "shards": {shard_id: _shard_to_json(offset.shards[shard_id]) for shard_id in sorted(offset.shards)},
+        "v": VERSION_OF_SEVERAL,
+        **({} if offset.streams else {"initial": 1}),
+        "streams": {str(key): _stream_to_json(offset.streams[key]) for key in sorted(filter(None, offset.streams))},
     }
 
 
-def offset_from_json(data: Mapping[str, Any]) -> Offset:
+def offset_from_json(data: Any) -> Offset:
     """Raises OffsetMalformed if the JSON is damaged, or was written by another source or version."""
+    if not isinstance(data, Mapping) or data.get("v") != VERSION_OF_SEVERAL:
+        return Offset({None: _stream_from_json(data)})
+    try:
+        offset = Offset(dict(_parts_from_json(data["streams"])))
+    except (KeyError, TypeError, ValueError, AttributeError) as damage:
+        raise damaged_offset(str(data), damage) from damage
+    if not offset.streams and "initial" not in data:
+        raise damaged_offset(str(data), ValueError("it names no stream"))
+    return offset
+
+
+def as_of_several(offset: Offset) -> Offset:
+    """Treats a checkpoint of one stream as a checkpoint of several, of which only one has been read so far. Raises
+    OffsetMalformed for a checkpoint with leases, because their rows are of one stream.
+    """
+    if None not in offset.streams:
+        return offset
+    part = offset.streams[None]
+    if not part.shards:
+        return Offset()
+    if part.application is not None:
+        raise OffsetMalformed(
+            f"the query's checkpoint was written with the leases of {part.application}, which are of one stream "
+            f"({part.stream}). Several need another application: give the query one, and a new checkpointLocation"
+        )
+    key = StreamKey.of(part.identity)
+    return Offset({key: _in_stream(key, part)})
+
+
+def as_of_one(offset: Offset) -> Offset:
+    """Raises OffsetMalformed for a checkpoint of several streams."""
+    if None in offset.streams:
+        return offset
+    streams = ", ".join(str(key) for key in sorted(filter(None, offset.streams)))
+    raise OffsetMalformed(
+        f"the query's checkpoint is one of several streams ({streams}), but the option stream names one. Name it as "
+        'one of several, with its start position: .option("stream", "orders@TRIM_HORIZON"). Or give the query a new '
+        "checkpointLocation"
+    )
+
+
+def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
+    """The error for text in Spark's log that is not an offset of ours."""
+    return OffsetMalformed(
+        f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
+        "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new "
+        "checkpointLocation"
+    )
+
+
+def _parts_from_json(parts: Mapping[str, Any]) -> Iterator[tuple[StreamKey, StreamOffset]]:
+    for text, part in parts.items():
+        key = StreamKey.parse(text)
+        if key is None:
+            raise ValueError(f"{text} is not a stream's key")
+        offset = _stream_from_json({"v": VERSION, **part})
+        if not offset.shards:
+            raise ValueError(f"its part for stream {text} names no shard")
+        yield key, _in_stream(key, offset)
+
+
+def _in_stream(key: StreamKey, part: StreamOffset) -> StreamOffset:
+    return replace(part, shards={in_stream(key, shard_id): shard for shard_id, shard in part.shards.items()})
+
+
+def _stream_to_json(part: StreamOffset) -> dict[str, Any]:
+    shards = {own_id(name): shard for name, shard in part.shards.items()}
+    return {
+        "stream": part.stream,
+        "arn": part.identity.arn,
+        "created": to_millis(part.identity.created_at),
+        **({} if part.application is None else {"application": part.application}),
+        **_placement_to_json(part.placement),
+        **({} if shards else {"initial": 1}),
+        "shards": {shard_id: _shard_to_json(shards[shard_id]) for shard_id in sorted(shards)},
+    }
+
+
+def _stream_from_json(data: Mapping[str, Any]) -> StreamOffset:
+    """The offset of a query of this stream alone."""
     try:
         if data["v"] != VERSION:
             raise OffsetMalformed(
@@ -133,7 +237,7 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
                 "use the sublet that wrote them"
             )
         identity = StreamIdentity(data["arn"], from_millis(data["created"]))
-        offset = Offset(
+        offset = StreamOffset(
             data["stream"],
             identity,
             {shard_id: _shard_from_json(part) for shard_id, part in data["shards"].items()},
@@ -145,15 +249,6 @@ def offset_from_json(data: Mapping[str, Any]) -> Offset:
     if not offset.shards and "initial" not in data and offset.application is None:
         raise damaged_offset(str(data), ValueError("it names no shard"))
     return offset
-
-
-def damaged_offset(text: str, damage: Exception) -> OffsetMalformed:
-    """The error for text in Spark's log that is not an offset of ours."""
-    return OffsetMalformed(
-        f"the checkpoint's offset {text[:200]!r} is not sublet's, or is damaged ({type(damage).__name__}: {damage}): "
-        "put the file in `offsets` below the checkpointLocation back from a copy, or give the query a new "
-        "checkpointLocation"
-    )
 
 
 def _placement_to_json(placement: Placement) -> dict[str, Any]:

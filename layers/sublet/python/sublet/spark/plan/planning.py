@@ -24,7 +24,7 @@ from sublet.spark.plan.gaps import (
     parents_known,
     unread_since,
 )
-from sublet.spark.plan.offsets import Ended, Offset, ReadTo, ShardOffset, Unread, to_millis
+from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, StreamOffset, Unread, to_millis
 
 CONFIRM_AFTER = SHORTEST_RETENTION / 2
 """At least this often, an idle shard's offset notes that nothing is unread, for a restart after a quiet day."""
@@ -82,7 +82,7 @@ class ShardRange:
     quiet_until: datetime | None = None
 
 
-def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
+def check_identity(offset: StreamOffset, stream: str, found: StreamIdentity) -> None:
     """Raises an error if the checkpoint is for another stream."""
     if offset.stream != stream:
         raise StreamRecreated(
@@ -96,7 +96,7 @@ def check_identity(offset: Offset, stream: str, found: StreamIdentity) -> None:
         )
 
 
-def check_application(offset: Offset, application: str | None) -> None:
+def check_application(offset: StreamOffset, application: str | None) -> None:
     """Refuses a checkpoint written with other leases, because its positions cover only the shards that the query
     held.
     """
@@ -148,7 +148,7 @@ def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[st
     return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
 
 
-def beginning_shards(start: Offset, listed: Sequence[Shard], denied: Collection[str]) -> dict[str, ShardOffset]:
+def beginning_shards(start: StreamOffset, listed: Sequence[Shard], denied: Collection[str]) -> dict[str, ShardOffset]:
     """Shards that the offset lacks, and whose parents have all ended in it, or are denied and were never in it.
 
     Checks against the offset that the batch starts from, not the one being planned, so that a child's first batch comes
@@ -166,13 +166,13 @@ def beginning_shards(start: Offset, listed: Sequence[Shard], denied: Collection[
 
 
 def next_offset(
-    start: Offset,
+    start: StreamOffset,
     beginning: Mapping[str, ShardOffset],
     peeks: Mapping[str, Peek],
     gone: Collection[str],
     looked_at: datetime,
     placement: Placement = NOT_DESCRIBED,
-) -> Offset:
+) -> StreamOffset:
     """The offset at which the next batch ends, or `start` itself if there is nothing new.
 
     gone        shards of `start` that the stream no longer has: unread ones count as ended, ended ones are dropped
@@ -227,7 +227,7 @@ def _needs_confirming(before: ShardOffset, after: ShardOffset, looked_at: dateti
 
 
 def plan_ranges(
-    start: Offset, end: Offset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
+    start: StreamOffset, end: StreamOffset, hash_key_ranges: Mapping[str, HashKeyRange], now: datetime
 ) -> list[ShardRange]:
     """Returns what the batch from `start` to `end` reads. The same offsets give the same ranges, except for
     `verify`.
@@ -256,7 +256,7 @@ def plan_ranges(
     return ranges
 
 
-def begin_of(shard_id: str, start: Offset, end: Offset) -> ShardOffset | None:
+def begin_of(shard_id: str, start: StreamOffset, end: StreamOffset) -> ShardOffset | None:
     """Where the batch begins the shard, and what is known of that place."""
     before, after = start.shards.get(shard_id), end.shards[shard_id]
     if after.began is not None:

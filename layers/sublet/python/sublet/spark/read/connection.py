@@ -42,29 +42,31 @@ class StreamAccess:
 
 @dataclass(frozen=True, slots=True)
 class StreamsAccess:
-    """One process's access to the streams of a query of several. `connect`: to one of them, by `Options.of_stream`."""
+    """One process's access to a query's streams.
 
-    streams: Streams
+    streams   which there are; None: the query reads one stream
+    connect   to one of them, by its own options
+    """
+
+    streams: Streams | None
     connect: Callable[[Options], StreamAccess]
     clock: Clock
     sleep: Sleep
     log: Log
 
 
-def connect_driver(options: Options) -> StreamAccess:
+def connect_driver(options: Options) -> StreamsAccess:
     """Connects the driver, whose one process makes all of a query's looks."""
-    return _connection(options.settings, options.access, options.patience, CallPace.of_driver)
-
-
-def connect_streams(options: Options) -> StreamsAccess:
-    """Connects the driver of a query of several streams."""
     clock, sleep = SystemClock(), ThreadTasks().signal().wait
-    return StreamsAccess(streams_of(options), connect_driver, clock, sleep, PythonLog("sublet.spark"))
+    return StreamsAccess(streams_of(options), _connect_to_look, clock, sleep, PythonLog("sublet.spark"))
 
 
-def patient_streams(options: Options) -> Streams:
-    """The streams of a batch read of several, which looks once."""
-    return PatientStreams(streams_of(options), SystemClock(), ThreadTasks().signal().wait, options.patience)
+def connect_batch(options: Options) -> StreamsAccess:
+    """Connects the driver of a batch read, which looks for its streams once."""
+    clock, sleep = SystemClock(), ThreadTasks().signal().wait
+    streams = streams_of(options)
+    patient = None if streams is None else PatientStreams(streams, clock, sleep, options.patience)
+    return StreamsAccess(patient, connect_task, clock, sleep, PythonLog("sublet.spark"))
 
 
 def connect_task(options: Options) -> StreamAccess:
@@ -72,21 +74,27 @@ def connect_task(options: Options) -> StreamAccess:
     return _connection(options.settings, options.access, options.patience, CallPace.of_task)
 
 
+def _connect_to_look(options: Options) -> StreamAccess:
+    return _connection(options.settings, options.access, options.patience, CallPace.of_driver)
+
+
 def connect_once(options: Options) -> KinesisStream:
     """Connects for a call that need not succeed, and so does not wait."""
     return _kinesis(options.settings, options.access)
 
 
-def streams_of(options: Options) -> Streams:
-    """The streams of a query of several. Calls that find them do not wait."""
+def streams_of(options: Options) -> Streams | None:
+    """The streams of a query of several; None for one. Calls that find them do not wait."""
+    if options.streams is None:
+        return None
     way = connection_of(options.access)
     where = way.region, way.endpoint_url, way.session
     return AwsStreams(*_clients(options.access), options.settings, partial(tagging_client, *where))
 
 
-def of_stream(connection: StreamAccess, stream: StreamKey) -> StreamAccess:
-    """Access to one of several streams, with its shards named as in their application."""
-    return replace(connection, stream=StreamOfSeveral(stream, connection.stream))
+def of_stream(connection: StreamAccess, key: StreamKey | None) -> StreamAccess:
+    """Access to one of several streams, with its shards named as in their application; with None to the only one."""
+    return connection if key is None else replace(connection, stream=StreamOfSeveral(key, connection.stream))
 
 
 @cache

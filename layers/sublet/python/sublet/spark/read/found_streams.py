@@ -6,7 +6,9 @@ from collections import Counter
 
 from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import SettingsError, StreamNotFound
+from sublet.ports import Streams
 from sublet.spark.options import Options
+from sublet.spark.read.connection import connect_once, streams_of
 
 
 def check_names(found: FoundStreams, options: Options) -> None:
@@ -29,3 +31,13 @@ def check_all_found(found: FoundStreams, options: Options) -> None:
             f"there is no stream {', '.join(found.missing)}, which the option stream names; check its name and the "
             "region, or take it out of the option"
         )
+
+
+def existing_streams(options: Options) -> Streams | None:
+    """Returns `streams_of` the options. Raises StreamNotFound for a stream that is named and is not there."""
+    streams = streams_of(options)
+    if streams is None:
+        connect_once(options).describe()
+    else:
+        check_all_found(streams.find(), options)
+    return streams

@@ -57,9 +57,6 @@ class ReadTask:
 def access_for(task: ReadTask, options: Options, connect: Callable[[Options], StreamAccess]) -> StreamAccess:
     """Connects to the task's stream, which may be one of several."""
     key = stream_key_of(task.range.shard_id)
-    if key is None:
-        return connect(options)
-    assert task.stream_arn is not None, "one of several streams is named by its ARN"
     return of_stream(connect(options.of_stream(key, task.stream_arn)), key)
 
 

@@ -8,20 +8,17 @@ Spark 4.0 does not have.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from sublet.ports import Streams
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.read.connection import patient_streams
 from sublet.spark.read.reading import access_for, read_range
-from sublet.spark.source.batch_read_of_several import plan_several
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
-from sublet.spark.source.stream_read import Connect, TaskPartition
+from sublet.spark.source.stream_read import Connect, ConnectStreams, TaskPartition
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -29,31 +26,25 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 class BatchReader(DataSourceReader):
     """Plans once per scan, on the driver; each shard is a partition."""
 
-    def __init__(
-        self, options: Options, connect: Connect, find: Callable[[Options], Streams] = patient_streams
-    ) -> None:
-        """`find`: the streams of a read of several."""
+    def __init__(self, options: Options, connect_driver: ConnectStreams, connect_task: Connect) -> None:
         self._options = options
-        self._connect = connect
-        self._find = find
+        self._connect_driver = connect_driver
+        self._connect_task = connect_task
         self._wanted = ReadScope()
         if _PUSHDOWN_WORKER in sys.modules:
             self.pushFilters = self._push_filters
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
-        if self._options.streams is None:
-            tasks = plan_batch(self._connect(self._options), self._options, self._wanted)
-        else:
-            tasks = plan_several(self._find(self._options), self._connect, self._options, self._wanted)
-        return [TaskPartition(task) for task in tasks]
+        access = self._connect_driver(self._options)
+        return [TaskPartition(task) for task in plan_batch(access, self._options, self._wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields no rows for a partition of Spark's own class, which Spark makes for a scan without partitions."""
         if not isinstance(partition, TaskPartition):
             return iter(())
         task = partition.task
-        return plain_items(read_range(access_for(task, self._options, self._connect), task))
+        return plain_items(read_range(access_for(task, self._options, self._connect_task), task))
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
         """Returns the filters that Spark must apply itself: all but those on shardId and stream."""

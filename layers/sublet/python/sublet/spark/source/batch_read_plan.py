@@ -1,4 +1,6 @@
-"""What a batch read reads: a range per shard, with ends that exist, so that a repeated task gives the same rows."""
+"""What a batch read reads: a range per shard, with ends that exist, so that a repeated task gives the same rows. Of
+several streams it reads what a read of each alone would read.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,25 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.errors import SettingsError, StreamError, StreamUnavailable
+from sublet.ports import Streams
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
-from sublet.protocol.stream_key import own_id
+from sublet.protocol.stream_key import StreamKey, own_id, stream_key_of
 from sublet.settings import HashRangeFilter
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Ended, ReadTo, Unread
 from sublet.spark.plan.planning import Begin, ShardRange
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.read.connection import StreamAccess, StreamsAccess, of_stream
+from sublet.spark.read.found_streams import check_all_found
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.losses import tell_of_gap
 
 LOOKS_AT_ONCE = 32
+
+STREAMS_AT_ONCE = 16
+"""Streams that are planned at the same time. Each looks into several of its shards at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,47 @@ class ReadScope:
         return self.streams is None or stream in self.streams
 
 
-def plan_batch(connection: StreamAccess, options: Options, wanted: ReadScope) -> list[ReadTask]:
-    """A task for each shard that may have rows, in order of shard ids. Raises DataGap, and what Stream raises."""
+def plan_batch(access: StreamsAccess, options: Options, wanted: ReadScope) -> list[ReadTask]:
+    """A task for each shard that may have rows, in order of streams and shard ids. Raises DataGap, StreamNotFound for a
+    stream that is named but does not exist, and what Stream raises.
+    """
+    streams = _streams(access.streams, options)
+    with ThreadPoolExecutor(STREAMS_AT_ONCE) as pool:
+        planned = pool.map(
+            lambda key: plan_stream(of_stream(access.connect(streams[key]), key), streams[key], wanted), streams
+        )
+        return [task for tasks in planned for task in tasks]
+
+
+def _streams(streams: Streams | None, options: Options) -> dict[StreamKey | None, Options]:
+    """The streams to read, in order, each with the options of a read of it alone."""
+    if streams is None:
+        return {None: options}
+    found = streams.find()
+    check_all_found(found, options)
+    chosen = sorted(found.streams, key=lambda each: each.stream)
+    _check_named_streams({each.stream for each in chosen}, options)
+    return {each.stream: options.of_stream(each.stream, streams.arn(each.stream), each.start) for each in chosen}
+
+
+def _check_named_streams(streams: Collection[StreamKey], options: Options) -> None:
+    """Raises SettingsError for a checkpoint of a stream that is not read."""
+    for option, checkpoints in (
+        ("startCheckpoints", options.start_checkpoints),
+        ("endCheckpoints", options.end_checkpoints),
+    ):
+        for name in sorted(checkpoints or {}):
+            if stream_key_of(name) not in streams:
+                raise SettingsError(
+                    option,
+                    name,
+                    "of several streams, shards are named as their leases are: account:stream:creation epoch:shardId, "
+                    "of a stream that the option stream names",
+                )
+
+
+def plan_stream(connection: StreamAccess, options: Options, wanted: ReadScope) -> list[ReadTask]:
+    """The tasks of one stream."""
     if not wanted.has_stream(options.stream):
         return []
     listed = connection.stream.list_shards()
@@ -119,8 +165,16 @@ def _range(
         if tip is None:
             return None
         end = None if isinstance(tip, Ended) else tip.sequence_number
-    verify = isinstance(begin, ReadTo)
-    return ShardRange(shard.shard_id, hash_key_range, begin, end, verify, None, sub, since, until)
+    return ShardRange(
+        shard.shard_id,
+        hash_key_range,
+        begin,
+        end,
+        verify=isinstance(begin, ReadTo),
+        end_sub_sequence_number=sub,
+        since=since,
+        until=until,
+    )
 
 
 def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:

@@ -20,8 +20,8 @@ from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.option_table import parse_options
 from sublet.spark.options import Leases, Options, Use
 from sublet.spark.plain_errors import plainly
-from sublet.spark.read.connection import StreamAccess, connect_driver, connect_once, connect_task, streams_of
-from sublet.spark.read.found_streams import check_all_found
+from sublet.spark.read.connection import StreamAccess, connect_batch, connect_driver, connect_task
+from sublet.spark.read.found_streams import existing_streams
 from sublet.spark.read.rows import ARROW_SCHEMA, SCHEMA_DDL
 from sublet.spark.release import arrow_schema, for_this_release
 from sublet.spark.source.batch_read import BatchReader
@@ -44,10 +44,7 @@ class SubletDataSource(DataSource):
         not be read. Transient errors are left to the query."""
         options = parse_options(self.options, None)
         with suppress(TransientError):
-            if options.streams is None:
-                connect_once(options).describe()
-            else:
-                check_all_found(streams_of(options).find(), options)
+            existing_streams(options)
         return SCHEMA_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -60,7 +57,7 @@ class SubletDataSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self._options(schema, Use.BATCH), connect_task)
+        return BatchReader(self._options(schema, Use.BATCH), connect_batch, connect_task)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

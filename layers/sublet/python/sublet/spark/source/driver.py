@@ -1,321 +1,238 @@
-"""The driver side of a streaming query: looks into the stream, and turns planning's decisions into the next offset and
-its tasks.
-
-There is one object per query, in one process, called by one thread. What it remembers only saves calls, except for the
-targets of an available-now run, which Spark sets once at each start of the query.
+"""The driver side of a streaming query of one stream or of several. Each stream has a planner; they share the batch,
+its limit, and the leases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import TypeVar
 
-from sublet.errors import StreamError, StreamNotFound
-from sublet.protocol.shard import Shard
-from sublet.protocol.stream_info import NOT_DESCRIBED
-from sublet.settings import HashRangeFilter
+from sublet.errors import SettingsError, StreamError, TransientError
+from sublet.protocol.stream_key import StreamKey, stream_key_of
+from sublet.settings import StartPosition
 from sublet.spark.options import Options
-from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
-from sublet.spark.plan.lag import looks_of
-from sublet.spark.plan.offsets import (
-    Ended,
-    Offset,
-    ReadTo,
-    ShardOffset,
-    Unread,
-)
-from sublet.spark.plan.offsets_of_several import AnyOffset, as_of_one
-from sublet.spark.plan.planning import (
-    Begin,
-    Peek,
-    ShardRange,
-    begin_of,
-    check_application,
-    check_identity,
-    next_offset,
-    plan_ranges,
-)
-from sublet.spark.read.connection import StreamAccess
+from sublet.spark.plan.lag import ShardLook
+from sublet.spark.plan.offsets import Ended, Offset, StreamOffset, as_of_one, as_of_several
+from sublet.spark.plan.planning import ShardRange
+from sublet.spark.plan.sharing import parts, unread_shards
+from sublet.spark.read.connection import StreamsAccess, of_stream
 from sublet.spark.read.counting import NO_LIMIT, Share
-from sublet.spark.read.peeks import LOOKBACK, Peeker
+from sublet.spark.read.peeks import LOOKBACK
 from sublet.spark.read.reading import ReadTask
-from sublet.spark.source.descriptions import Descriptions
-from sublet.spark.source.losses import Losses
-from sublet.spark.source.portion import Portion
+from sublet.spark.source.discovery import Starts, StreamDiscovery
+from sublet.spark.source.losses import tell_of_gap
+from sublet.spark.source.portion import Portion, QueriedStream
+from sublet.spark.source.stream_planner import StreamPlanner
 
-LOOKS_AT_ONCE = 32
+AT_ONCE = 16
+"""How many streams to ask at the same time. Each looks into several of its shards at once."""
+
+T = TypeVar("T")
 
 
 class QueryDriver:
-    """Answers what Spark asks a streaming source, in our own values."""
+    """Answers what Spark asks a streaming source, in our own values. There is one object per query, in one process,
+    called by one thread.
 
-    def __init__(self, connection: StreamAccess, options: Options, portion: Portion) -> None:
-        self._connection = connection
-        self._portion = portion
-        self._stream = connection.stream
+    A query of one stream has it under the key None, and its shards by their own ids. Of several, a stream that the
+    option no longer names, or that is gone, keeps its part of the offset, and continues from there when it is back.
+    """
+
+    def __init__(self, access: StreamsAccess, options: Options, portion: Portion) -> None:
+        self._access = access
         self._options = options
-        self._filters = options.hash_range_filter is HashRangeFilter.KCL
-        self._peeker = Peeker(connection, filters=self._filters)
-        self._described = Descriptions(self._stream, connection.clock, portion.placement, filters=self._filters)
-        self._placement = NOT_DESCRIBED
-        self._shards: dict[str, Shard] = {}
-        self._list_at = connection.clock.steady()
-        self._targets: Mapping[str, Peek] | None = None
-        self._targets_at = connection.clock.now()
-        self._losses = Losses(connection, options, self._peeker)
-        self._counted: Mapping[tuple[str, str | None], int] = {}
-        """How many stream records the last plan found, by the shard and the batch's end in the shard."""
-        self._called: Sequence[str] = ()
-        """Shards whose tasks' first calls were counted when they were planned."""
-        self.lag: Mapping[str, timedelta] = {}
-        """How far each shard's last planned end was behind its tip, by shard id."""
-        self.leaves_more = False
+        self._portion = portion
+        self._discovery = StreamDiscovery(access, options)
+        self._planners: dict[StreamKey | None, StreamPlanner] = {}
+        self._planners = self._planners_of(self._discovery.starts)
+        self._as_ours = as_of_one if options.streams is None else as_of_several
+        self._looks: Mapping[str, ShardLook] = {}
+        """What the last plan found in each shard, by lease key."""
+        self._is_waiting: set[StreamKey | None] = set()
+        """Streams of the offset that are not read, and for which that has been logged."""
+        self.has_targets = False
+
+    @property
+    def lag(self) -> Mapping[str, timedelta]:
+        """How far each shard's last planned end was behind its tip, by lease key."""
+        return {key: look.found.lag for key, look in self._looks.items()}
+
+    @property
+    def leaves_more(self) -> bool:
         """True if the last planned batch ends well before what is available: because of a limit, or because children
-        follow."""
+        follow.
+        """
+        found = [look.found for look in self._looks.values()]
+        return any(isinstance(peek.end, Ended) or peek.lag > LOOKBACK for peek in found)
 
     def initial_offset(self) -> Offset:
         """The offset before the first plan. Spark calls it again when it repeats planning batch 0."""
-        return Offset(self._options.stream, self._described.identity, application=self._portion.application)
+        if self._options.streams is not None:
+            return Offset()
+        return Offset({None: self._planners[None].initial_offset()})
 
-    @property
-    def listed(self) -> Collection[str]:
-        """The shards of the last listing."""
-        return self._shards.keys()
-
-    def has_stream(self) -> bool:
-        """Asks Kinesis. False only if it says that there is no such stream."""
-        try:
-            self._stream.describe()
-        except StreamNotFound:
-            return False
-        except StreamError:
-            return True
-        return True
-
-    @property
-    def has_targets(self) -> bool:
-        return self._targets is not None
-
-    def set_targets(self, start: AnyOffset | None = None) -> None:
-        """From now on, plans nothing beyond what is available now. `start`: how far the query has read, if known."""
-        start = None if start is None else as_of_one(start)
+    def set_targets(self, start: Offset | None = None) -> None:
+        """From now on, plans nothing beyond what is available now. Streams that appear later are for the next run.
+        `start`: how far the query has read, if known.
+        """
+        before = Offset() if start is None else self._as_ours(start)
         self._portion.settle()
-        self._list()
-        if start is not None:
-            self._check(start)  # a position of another stream is not looked up in this one
-        shards = list(self._shards.values())
-        self._targets_at = self._connection.clock.now()
-        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-            tips = pool.map(lambda shard: self._peeker.tip(shard, *_place(start, shard.shard_id)), shards)
-            self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
+        self._of_each(self._look(), lambda key, planner: planner.set_targets(before.streams.get(key)))
+        self.has_targets = True
 
-    def latest_offset(self, start: AnyOffset, limit: Share = NO_LIMIT) -> Offset:
-        """Where a batch that begins at `start` ends: `start` itself if there is nothing to read.
+    def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
+        """Where a batch that begins at `start` ends: `start` itself if there is nothing to read in any stream.
 
-        limit: of the whole batch. Raises StreamRecreated, DataGap, and what Stream raises.
+        limit: of the whole batch. Raises OffsetMalformed, StreamRecreated, DataGap, and what Stream raises.
         """
-        start = as_of_one(start)
-        for shard_id in self._called:
-            self._connection.pace.date_last_call(shard_id)
-        self._called = ()
-        self._check(start)
-        self._portion.committed(start)
-        clock = self._connection.clock
-        is_due = clock.steady() >= self._list_at
-        if is_due or not start.shards or self._portion.is_unlisted(self._shards):
-            self._list()
-        self._placement = self._described.placement(start.placement)
-        self._check(start)
-        now = clock.now()
-        denied = self._denied(start)
-        beginning = self._beginning(start, denied, now)
-        if not start.shards and not beginning:
-            return start
-        self._tell_of_unread_shards(start, beginning, denied)
-        gone = start.shards.keys() & denied
-        unfinished = {**start.shards, **beginning}
-        unfinished = {key: each for key, each in unfinished.items() if key not in gone and not _is_ended(each)}
-        peeks = self._peek_all(unfinished, limit)
-        self._tell_of_idle_shards({**start.shards, **beginning}, peeks, now)
-        if any(isinstance(peek.end, Ended) for peek in peeks.values()):
-            self._list_at = clock.steady()  # its children are needed next
-        self._counted = {
-            (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek.records
-            for shard_id, peek in peeks.items()
-            if peek.records is not None
-        }
-        self.lag = {shard_id: peek.lag for shard_id, peek in peeks.items()}
-        self.leaves_more = any(isinstance(p.end, Ended) or p.lag > LOOKBACK for p in peeks.values())
-        looked_at = now if self._targets is None else self._targets_at
-        self._portion.looked(looks_of({**start.shards, **beginning}, peeks, looked_at))
-        end = next_offset(start, beginning, peeks, gone, looked_at, self._placement)
-        if end is not start:
-            self._portion.planned(end)
-        return end
-
-    def tasks(self, start: AnyOffset, end: AnyOffset) -> list[ReadTask]:
-        """The tasks that read the batch. Spark also calls this without `latest_offset` before it, to repeat a logged
-        batch.
-        """
-        start, end = as_of_one(start), as_of_one(end)
-        return self.tasks_of(self._portion.resume(self.ranges(start, end), start, end), start, end)
-
-    def ranges(self, start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """All ranges of the batch, whether they must still be read or not."""
-        if not end.shards.keys() <= self._shards.keys():
-            self._list()
-        self._check(end)
-        ranges = {}
-        if self._filters:
-            ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
-        return plan_ranges(start, end, ranges, self._connection.clock.now())
-
-    def tasks_of(self, ranges: Iterable[ShardRange], start: Offset, end: Offset) -> list[ReadTask]:
-        """The tasks that read these ranges. Waits until their first calls may be made."""
-        now = self._connection.clock.now()
-        planned = [self._verified(each, start, end, now) for each in ranges]
-        pace = self._connection.pace
-        for each in planned:
-            pace.wait_for_call(each.shard_id)
-        self._called = [each.shard_id for each in planned]
-        loss, counted = self._options.fail_on_data_loss, self._counted
-        return [
-            ReadTask(
-                end.stream,
-                each,
-                loss,
-                pace.debt(each.shard_id),
-                True,
-                counted.get((each.shard_id, each.end)),
-                end.placement,
-                self._options.stream_arn,
-            )
-            for each in planned
-        ]
-
-    def _list(self) -> Iterable[Shard]:
-        before = self._shards
-        self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
-        self._described.note_listing(before, self._shards)
-        self._list_at = self._connection.clock.steady() + self._options.list_interval
-        return self._shards.values()
-
-    def _check(self, offset: Offset) -> None:
-        check_identity(offset, self._options.stream, self._described.identity)
-        check_application(offset, self._portion.application)
-
-    def _denied(self, start: Offset) -> frozenset[str]:
-        """The shards that matter to this plan, but are not listed and not known to the service."""
-        return frozenset(
-            shard_id
-            for shard_id in shards_to_ask_about(start, self._shards)
-            if (shard_id in start.shards or self._portion.is_ours(shard_id)) and not self._stream.has_shard(shard_id)
+        before = self._as_ours(start)
+        planners = self._look()
+        self._tell_of_waiting(before)
+        begins = self._of_each(planners, lambda key, planner: planner.begin(before.streams.get(key)))
+        self._portion.committed(before)
+        shares = self._shares(planners, before, limit)
+        plans = self._of_each(
+            {key: planners[key] for key in begins}, lambda key, planner: planner.plan(begins[key], shares[key])
         )
-
-    def _beginning(self, start: Offset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
-        """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed
-        then, and those that were already gone.
-        """
-        fresh = self._portion.beginning(start, self._shards, denied, self._list, now)
-        later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
-        return {shard_id: shard for shard_id, shard in fresh.items() if shard_id not in later}
-
-    def _tell_of_unread_shards(
-        self, start: Offset, beginning: Mapping[str, ShardOffset], denied: Collection[str]
-    ) -> None:
-        for shard_id in sorted(start.shards.keys() & denied):
-            position = start.shards[shard_id].position
-            if not isinstance(position, Ended) and self._portion.is_ours(shard_id):
-                self._losses.gone(shard_id, position)
-        for child, parents in never_read(beginning, start, self._shards).items():
-            if all(map(self._portion.is_ours, parents)):
-                self._losses.never_read(parents, child)
-
-    def _tell_of_idle_shards(self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime) -> None:
-        """Checks shards that have nothing to read now for records that were lost."""
-        for shard_id, peek in peeks.items():
-            if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
-                self._losses.look(shard_id, shards[shard_id], self._shards, now)
-
-    def _verified(self, one: ShardRange, start: Offset, end: Offset, now: datetime) -> ShardRange:
-        """Checks a range from a shard's beginning. For other ranges, the task itself sees whether the record before
-        them still exists."""
-        if not one.verify or isinstance(one.begin, ReadTo):
-            return one
-        if (begin := begin_of(one.shard_id, start, end)) is not None:
-            self._losses.look(one.shard_id, begin, self._shards, now)
-        return replace(one, verify=False)
-
-    def _peek_all(self, places: Mapping[str, ShardOffset], limit: Share) -> dict[str, Peek]:
-        """Looks into every unfinished shard that is listed and ours to read, many at once."""
-        listed = sorted(places.keys() & self._shards.keys())
-        shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
-        share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
-        blocked = self._portion.blocked(shards, self._shards)
-        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
-            peeks = pool.map(
-                lambda shard: (
-                    self._peek_blocked(shard, places[shard.shard_id])
-                    if shard.shard_id in blocked
-                    else self._peek(shard, places[shard.shard_id], share)
-                ),
-                shards,
-            )
-            return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
-
-    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> Peek:
-        peek = self._look(replace(shard, is_open=True), place, NO_LIMIT)
-        return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
-
-    def _look(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
-        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
-        return self._peeker.look(shard, place.position, share, self._placement, place.quiet_until)
-
-    def _peek(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
-        if self._targets is None:
-            return self._look(shard, place, share)
-        target = self._targets.get(shard.shard_id, Peek(None))
-        if target.end is None:
-            return target
-        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
-        if _has_reached(place.position, target.end):
-            return Peek(None, caught_up=True)
-        if share == NO_LIMIT:
-            return Peek(target.end, caught_up=True)
-        peek = self._look(shard, place, share)
-        return replace(peek, end=_earlier(peek.end, target.end))
-
-
-def _is_ended(shard: ShardOffset) -> bool:
-    return isinstance(shard.position, Ended)
-
-
-def _place(start: Offset | None, shard_id: str) -> tuple[Begin, datetime | None]:
-    """How far the shard is read, and until when nothing beyond that arrived, if known."""
-    shard = None if start is None else start.shards.get(shard_id)
-    if shard is None or isinstance(shard.position, Ended):
-        return Unread(), None
-    return shard.position, shard.quiet_until
-
-
-def _part(total: int | None, parts: int) -> int | None:
-    return None if total is None else max(1, total // max(1, parts))
-
-
-def _has_reached(position: Begin, target: ReadTo | Ended) -> bool:
-    """True if nothing up to the target is unread. That includes a shard that begins after the target arrived."""
-    if isinstance(target, Ended):
-        return False
-    if isinstance(position, ReadTo):
-        return not position.is_before(target.sequence_number)
-    return position.at is not None and target.arrived is not None and target.arrived < position.at
-
-
-def _earlier(end: ReadTo | Ended | None, target: ReadTo | Ended) -> ReadTo | Ended | None:
-    if end is None or isinstance(target, Ended):
+        self._looks = {key: look for plan in plans.values() for key, look in plan.looks.items()}
+        self._portion.looked(self._looks)
+        ends = {key: plan.end for key, plan in plans.items() if plan.end.shards}
+        end = Offset({**before.streams, **ends})
+        self._portion.wait_for_leases(before, end, [name for each in planners.values() for name in each.listed])
+        if all(before.streams.get(key) is part for key, part in ends.items()):
+            return start
+        self._portion.planned(end)
         return end
-    if isinstance(end, Ended):
-        return target
-    return end if int(end.sequence_number) < int(target.sequence_number) else target
+
+    def tasks(self, start: Offset, end: Offset) -> list[ReadTask]:
+        """The tasks that read the batch. Spark also calls this without `latest_offset` before it, to repeat a logged
+        batch, which may have streams that are no longer read.
+        """
+        before, after = self._as_ours(start), self._as_ours(end)
+        moved = {key: part for key, part in after.streams.items() if part != before.streams.get(key)}
+        starts = {key: before.streams.get(key) or _nothing_of(part) for key, part in moved.items()}
+        planners = {key: self._planner(key, part.identity.arn) for key, part in moved.items()}
+        found = self._of_each(planners, lambda key, planner: planner.ranges(starts[key], moved[key]))
+        self._lose(moved, found)
+        self._check_leased(found)
+        ranges = [each for of_stream in found.values() for each in of_stream]
+        left = _by_stream(self._portion.resume(ranges, before, after))
+        made = self._of_each(
+            {key: planners[key] for key in left},
+            lambda key, planner: planner.tasks(left[key], starts[key], moved[key]),
+        )
+        self._lose({key: moved[key] for key in left}, made)
+        return [task for tasks in made.values() for task in tasks]
+
+    def _look(self) -> Mapping[StreamKey | None, StreamPlanner]:
+        """Looks for the streams, and returns the planners of those that there are. Streams that appear once the targets
+        are set have no target, and are not looked for.
+        """
+        if not self.has_targets:
+            self._planners = self._planners_of(self._discovery.look())
+        return {key: self._planners[key] for key in self._discovery.starts}
+
+    def _planners_of(self, starts: Starts) -> dict[StreamKey | None, StreamPlanner]:
+        return {key: self._planner(key, self._arn(key), start) for key, start in starts.items()}
+
+    def _arn(self, key: StreamKey | None) -> str | None:
+        streams = self._access.streams
+        return self._options.stream_arn if key is None or streams is None else streams.arn(key)
+
+    def _planner(self, key: StreamKey | None, arn: str | None, start: StartPosition | None = None) -> StreamPlanner:
+        if key in self._planners:
+            return self._planners[key]
+        own = self._options.of_stream(key, arn, start)
+        return StreamPlanner(QueriedStream(key, of_stream(self._access.connect(own), key), own), self._portion)
+
+    def _shares(
+        self, streams: Iterable[StreamKey | None], before: Offset, limit: Share
+    ) -> Mapping[StreamKey | None, Share]:
+        weights = unread_shards(before, streams, self._portion.is_ours)
+        records, sizes = parts(limit.records, weights), parts(limit.bytes, weights)
+        return {key: Share(records[key], sizes[key], limit.span) for key in weights}
+
+    def _of_each(
+        self,
+        planners: Mapping[StreamKey | None, StreamPlanner],
+        call: Callable[[StreamKey | None, StreamPlanner], T],
+    ) -> dict[StreamKey | None, T]:
+        """Calls a function for each stream, many at once. Leaves out the streams that are gone."""
+        with ThreadPoolExecutor(min(AT_ONCE, len(planners) or 1)) as pool:
+            answers = dict(
+                zip(planners, pool.map(lambda key: self._asked(key, planners[key], call), planners), strict=True)
+            )
+        for key, answer in answers.items():
+            if isinstance(answer, _Gone):
+                self._discovery.is_gone(key, answer.problem)
+        return {key: answer for key, answer in answers.items() if not isinstance(answer, _Gone)}
+
+    def _asked(
+        self, key: StreamKey | None, planner: StreamPlanner, call: Callable[[StreamKey | None, StreamPlanner], T]
+    ) -> T | _Gone:
+        """Calls a function for one stream. Whatever it returns or raises, one of several counts as gone if Kinesis does
+        not describe it. A query whose only stream is gone fails.
+        """
+        try:
+            return call(key, planner)
+        except TransientError:
+            raise
+        except StreamError as problem:
+            if key is None or planner.has_stream():
+                raise
+            return _Gone(problem)
+
+    def _check_leased(self, streams: Iterable[StreamKey | None]) -> None:
+        """Raises SettingsError if a batch that is to be repeated needs leases that the query does not take."""
+        if self._portion.application is None:
+            return
+        self._look()
+        if unnamed := sorted(filter(None, set(streams) - self._discovery.starts.keys())):
+            raise SettingsError(
+                "stream",
+                self._options.stream,
+                f"also {', '.join(key.stream for key in unnamed)}, until the batch is committed that was planned "
+                "last: it has to be repeated, and has records of it",
+            )
+
+    def _tell_of_waiting(self, before: Offset) -> None:
+        waiting = before.streams.keys() - self._discovery.starts.keys()
+        for key in sorted(filter(None, waiting - self._is_waiting)):
+            self._access.log.warning(
+                "a stream of the checkpoint is not read: it is gone, or the option stream does not name it. Its "
+                "positions wait",
+                stream=str(key),
+            )
+        self._is_waiting = set(waiting)
+
+    def _lose(self, wanted: Mapping[StreamKey | None, StreamOffset], found: Collection[StreamKey | None]) -> None:
+        """Reports streams that were deleted between the plan of a batch and its reading."""
+        for key, part in wanted.items():
+            if key not in found:
+                tell_of_gap(
+                    self._access.log,
+                    self._options,
+                    part.stream,
+                    f"it is gone ({key}), and a batch that must be read has records of it",
+                )
+
+
+class _Gone:
+    """The answer of a stream that Kinesis no longer describes."""
+
+    def __init__(self, problem: StreamError) -> None:
+        self.problem = problem
+
+
+def _nothing_of(part: StreamOffset) -> StreamOffset:
+    return StreamOffset(part.stream, part.identity, application=part.application)
+
+
+def _by_stream(ranges: Iterable[ShardRange]) -> dict[StreamKey | None, list[ShardRange]]:
+    found: dict[StreamKey | None, list[ShardRange]] = defaultdict(list)
+    for each in ranges:
+        found[stream_key_of(each.shard_id)].append(each)
+    return found

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from sublet.errors import LeaseHeldElsewhere
-from sublet.ports import Clock
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
+from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.spark.keeper.keeper import Keeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
 from sublet.spark.plan.lag import ShardLook
-from sublet.spark.plan.offsets import Offset, ShardOffset
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_to_json
+from sublet.spark.plan.offsets import Offset, ShardOffset, StreamOffset, offset_to_json
 from sublet.spark.plan.planning import ShardRange, other_listed_parents
-from sublet.spark.read.pace import Sleep
+from sublet.spark.read.connection import StreamsAccess
+from sublet.spark.source.portion import QueriedStream
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
 """The pause between two looks of a query that waits for leases."""
@@ -27,45 +26,46 @@ LOOK_AGAIN = timedelta(seconds=1)
 """The pause between two checks that a lease's owner is alive."""
 
 
-class ClockAndSleep(Protocol):
-    """The part of the access to one stream, or to several, that `LeasedShards` needs."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def sleep(self) -> Sleep: ...
-
-
 class LeasedShards:
-    """The shards whose leases the keeper holds. `held` has them by shard id, as of the last plan. Other shards are not
+    """The shards whose leases the keeper holds. `held` has them by lease key, as of the last plan. Other shards are not
     read, and their positions in the offset do not change."""
 
-    def __init__(self, keeper: Keeping, connection: ClockAndSleep, options: Options) -> None:
+    def __init__(self, keeper: Keeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper
-        self._connection = connection
+        self._access = access
         self._options = options
-        self._planned: AnyOffset | None = None
+        self._planned: Offset | None = None
         self._takes_what_is_there = False
 
     def settle(self) -> None:
         """Wait until every lease is known to be ours or to have a live owner."""
         self._takes_what_is_there = True
-        clock, sleep = self._connection.clock, self._connection.sleep
+        clock, sleep = self._access.clock, self._access.sleep
         until = clock.steady() + self._options.failover_time + 3 * LOOK_AGAIN
         while not self._keeper.has_settled() and clock.steady() < until:
             sleep(LOOK_AGAIN)
 
-    def committed(self, start: AnyOffset) -> None:
+    def committed(self, start: Offset) -> None:
         """Called when Spark plans the batch after `start`, which means that `start` is committed."""
         self.held = self._keeper.held(start)
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         self._keeper.looked(found)
 
-    def planned(self, end: AnyOffset) -> None:
+    def wait_for_leases(self, start: Offset, end: Offset, listed: Collection[str]) -> None:
+        """Waits a little if no shard may be read. Raises LeaseHeldElsewhere if an available-now run would end without
+        reading anything because of other owners.
+        """
+        if self.held and end.shards:
+            return
+        if self._takes_what_is_there and self._planned is None and not self.held:
+            self._refuse_to_read_nothing(listed)
+        if not start.shards:
+            self._access.sleep(WITHOUT_LEASES)
+
+    def planned(self, end: Offset) -> None:
         """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""
         self._planned = end
         self._keeper.planned(end)
@@ -73,31 +73,22 @@ class LeasedShards:
     def is_ours(self, shard_id: str) -> bool:
         return shard_id in self.held
 
-    def is_unlisted(self, listed: Mapping[str, Shard]) -> bool:
-        return not self.held.keys() <= listed.keys()
+    def is_unlisted(self, stream: StreamKey | None, listed: Mapping[str, Shard]) -> bool:
+        return not self._held_of(stream).keys() <= listed.keys()
 
     def beginning(
         self,
-        start: Offset,
-        listed: Mapping[str, Shard],
+        stream: QueriedStream,
+        start: StreamOffset,
+        listed: Mapping[str, Shard],  # noqa: ARG002
         denied: Collection[str],  # noqa: ARG002
         list_again: Callable[[], Iterable[Shard]],  # noqa: ARG002
         now: datetime,
     ) -> Mapping[str, ShardOffset]:
-        """Raises what `has_nothing` raises."""
-        joining = joining_positions(start, self.held, now)
-        if not self.held or not (joining or start.shards):
-            self.has_nothing(listed, waits=not start.shards)
-        return joining
+        return joining_positions(start, self._held_of(stream.key), now)
 
-    def has_nothing(self, listed: Collection[str], *, waits: bool = True) -> None:
-        """Called if no shard may be read: waits a little. Raises LeaseHeldElsewhere if an available-now run would end
-        without reading anything because of other owners.
-        """
-        if self._takes_what_is_there and self._planned is None and not self.held:
-            self._refuse_to_read_nothing(listed)
-        if waits:
-            self._connection.sleep(WITHOUT_LEASES)
+    def _held_of(self, stream: StreamKey | None) -> Mapping[str, Lease]:
+        return {key: lease for key, lease in self.held.items() if stream_key_of(key) == stream}
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """Shards of a merge whose other parent has no lease (KCL), because the child would start without that parent's
@@ -111,19 +102,19 @@ class LeasedShards:
         missing = asked - self._keeper.rows(sorted(asked)).keys() if asked else asked
         return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
 
-    def placement(self) -> Placement:
-        return self._keeper.placement
+    def placement(self, stream: QueriedStream) -> Placement:
+        return self._keeper.placement_of(stream.key)
 
-    def resume(self, ranges: Sequence[ShardRange], start: AnyOffset, end: AnyOffset) -> Sequence[ShardRange]:
+    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
         """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
         of it, once each of its leases is ours or past it.
 
         Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience.
         """
-        if self._planned is not None and any_offset_to_json(end) == any_offset_to_json(self._planned):
+        if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
         patience = self._options.patience + 2 * self._options.failover_time
-        until = self._connection.clock.steady() + patience
+        until = self._access.clock.steady() + patience
         while True:
             self.committed(start)
             others = self._keeper.rows([each.shard_id for each in ranges if each.shard_id not in self.held])
@@ -131,13 +122,13 @@ class LeasedShards:
             if not resumed.waiting:
                 self.planned(end)
                 return resumed.ranges
-            if self._connection.clock.steady() > until:
+            if self._access.clock.steady() > until:
                 raise LeaseHeldElsewhere(
                     f"a batch must be repeated, and for {patience} other owners have held its leases without getting "
                     f"past it: {_owners(others[key] for key in resumed.waiting)}. Stop them, or start it again once "
                     "they are past it"
                 )
-            self._connection.sleep(WITHOUT_LEASES)
+            self._access.sleep(WITHOUT_LEASES)
 
     def _refuse_to_read_nothing(self, listed: Collection[str]) -> None:
         rows = self._keeper.rows(sorted(listed)).values()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,9 +18,8 @@ from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.plan.offsets import damaged_offset
-from sublet.spark.plan.offsets_of_several import AnyOffset, any_offset_from_json, any_offset_to_json
-from sublet.spark.read.connection import StreamAccess, StreamsAccess, connect_streams
+from sublet.spark.plan.offsets import damaged_offset, offset_from_json, offset_to_json
+from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.counting import NO_LIMIT, Share
 from sublet.spark.read.reading import ReadTask, access_for, read_range
 from sublet.spark.release import (
@@ -32,11 +30,8 @@ from sublet.spark.release import (
     SupportsTriggerAvailableNow,
 )
 from sublet.spark.source.driver import QueryDriver
-from sublet.spark.source.driver_of_several import DriverOfSeveral
 from sublet.spark.source.leased_shards import LeasedShards
-from sublet.spark.source.leased_streams import LeasedStreams
-from sublet.spark.source.portion import Portion, Portions
-from sublet.spark.source.whole_stream import WholeStream
+from sublet.spark.source.portion import Portion
 from sublet.spark.source.whole_streams import WholeStreams
 
 Connect = Callable[[Options], StreamAccess]
@@ -48,27 +43,6 @@ BY_SPAN = ReadMaxRows(sys.maxsize)
 """A placeholder, because Spark has no read limit by arrival time. Spark passes it back, and our own limit is then
 applied.
 """
-
-
-class Driver(Protocol):
-    """The driver of a query, of one stream or of several."""
-
-    @property
-    def lag(self) -> Mapping[str, timedelta]: ...
-
-    @property
-    def leaves_more(self) -> bool: ...
-
-    @property
-    def has_targets(self) -> bool: ...
-
-    def initial_offset(self) -> AnyOffset: ...
-
-    def set_targets(self, start: AnyOffset) -> None: ...
-
-    def latest_offset(self, start: AnyOffset, limit: Share) -> AnyOffset: ...
-
-    def tasks(self, start: AnyOffset, end: AnyOffset) -> Sequence[ReadTask]: ...
 
 
 class TaskPartition(InputPartition):
@@ -85,25 +59,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self,
         options: Options,
-        connect_driver: Connect,
+        connect_driver: ConnectStreams,
         connect_leases: ConnectLeases,
         connect_keeper: ConnectKeeper,
         connect_task: Connect,
-        connect_streams: ConnectStreams = connect_streams,
     ) -> None:
         self._options = options
         self._connect_leases = connect_leases
         self._connect_keeper = connect_keeper
         self._connect_driver = connect_driver
         self._connect_task = connect_task
-        self._connect_streams = connect_streams
-        self._driver: Driver | None = None
+        self._driver: QueryDriver | None = None
         self._keeper: KeeperThread | None = None
         self._reads_what_is_there = False
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return any_offset_to_json(self._query().initial_offset())
+        return offset_to_json(self._query().initial_offset())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_records_per_trigger is not None:
@@ -115,11 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Returns where the next batch ends, or `start` if there is nothing to read; Spark then runs no batch."""
-        before, query = any_offset_from_json(start), self._query()
+        before, query = offset_from_json(start), self._query()
         if (self._options.available_now or self._reads_what_is_there) and not query.has_targets:
             query.set_targets(before)
         after = query.latest_offset(before, self._share(limit))
-        return start if after is before else any_offset_to_json(after)
+        return start if after is before else offset_to_json(after)
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -146,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        tasks = self._query().tasks(any_offset_from_json(start), any_offset_from_json(end))
+        tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -164,30 +136,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(why, json.JSONDecodeError):
             raise damaged_offset(why.doc, why)
 
-    def _query(self) -> Driver:
+    def _query(self) -> QueryDriver:
         if self._driver is None:
-            self._driver = self._of_one() if self._options.streams is None else self._of_several()
+            access = self._connect_driver(self._options)
+            self._driver = QueryDriver(access, self._options, self._portion(access))
         return self._driver
 
-    def _of_one(self) -> QueryDriver:
-        connection = self._connect_driver(self._options)
-        return QueryDriver(connection, self._options, self._portion(connection))
-
-    def _portion(self, connection: StreamAccess) -> Portion:
+    def _portion(self, access: StreamsAccess) -> Portion:
         self._keeper = self._connect_keeper(self._options)
         if self._keeper is not None:
-            return LeasedShards(self._keeper, connection, self._options)
-        followed = self._connect_leases(self._options) or (None, None)
-        return WholeStream(connection, self._options, *followed)
-
-    def _of_several(self) -> DriverOfSeveral:
-        access = self._connect_streams(self._options)
-        return DriverOfSeveral(access, self._options, self._portions(access))
-
-    def _portions(self, access: StreamsAccess) -> Portions:
-        self._keeper = self._connect_keeper(self._options)
-        if self._keeper is not None:
-            return LeasedStreams(self._keeper, access, self._options)
+            return LeasedShards(self._keeper, access, self._options)
         return WholeStreams(*(self._connect_leases(self._options) or (None, None)))
 
     def _share(self, limit: ReadLimit) -> Share:

@@ -1,9 +1,8 @@
-"""Keeps track of which streams a query of several reads."""
+"""Keeps track of which streams a query reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import StreamError, TransientError
@@ -14,15 +13,17 @@ from sublet.spark.read.connection import StreamsAccess
 from sublet.spark.read.found_streams import check_names
 from sublet.spark.read.patient import RepeatedCalls
 
-Starts = Mapping[StreamKey, StartPosition | None]
-"""Each stream's own start position, if it has one."""
+Starts = Mapping[StreamKey | None, StartPosition | None]
+"""Each stream's own start position, if it has one. None: the only stream."""
 
 
-class StreamsRead:
-    """Looks for streams at the start and every `streamDiscoveryInterval`. Leaves out a stream that is gone at once."""
+class StreamDiscovery:
+    """Looks for streams at the start and every `streamDiscoveryInterval`. Leaves out a stream that is gone at once. The
+    stream of a query of one is known, and not looked for.
+    """
 
     def __init__(self, access: StreamsAccess, options: Options) -> None:
-        self.starts: Starts = MappingProxyType({})
+        self.starts: Starts = {} if access.streams is not None else {None: options.start_position}
         self._access = access
         self._options = options
         self._patience = RepeatedCalls(access.clock, access.sleep, options.patience)
@@ -34,12 +35,11 @@ class StreamsRead:
         """Returns the streams with their start positions. Waits only for the first look; if a later one fails, the
         streams stay as they are. Raises what Streams raises, and SettingsError for streams of the same name.
         """
-        clock = self._access.clock
-        if self._has_looked and clock.steady() < self._look_at:
+        clock, streams = self._access.clock, self._access.streams
+        if streams is None or (self._has_looked and clock.steady() < self._look_at):
             return self.starts
         try:
-            find = self._access.streams.find
-            found = find() if self._has_looked else self._patience.asked(find)
+            found = streams.find() if self._has_looked else self._patience.asked(streams.find)
         except TransientError as problem:
             if not self._has_looked:
                 raise
@@ -52,9 +52,9 @@ class StreamsRead:
         self._look_at = clock.steady() + self._options.stream_discovery_interval
         return self.starts
 
-    def is_gone(self, stream: StreamKey, problem: StreamError) -> None:
-        """True if Kinesis does not describe the stream any more, though it was found: there may be another stream of
-        its name.
+    def is_gone(self, stream: StreamKey | None, problem: StreamError) -> None:
+        """Leaves the stream out until the next look: Kinesis does not describe it any more, though there may be another
+        stream of its name.
         """
         if stream in self.starts:
             self._access.log.warning("a stream is gone", stream=str(stream), problem=str(problem))
@@ -62,7 +62,7 @@ class StreamsRead:
 
     def _tell(self, found: FoundStreams) -> None:
         log, streams = self._access.log, [each.stream for each in found.streams]
-        for stream in sorted(set(streams) - self.starts.keys()):
+        for stream in sorted(set(streams).difference(self.starts)):
             log.info("stream found", stream=str(stream))
         if found.missing and found.missing != self._missing:
             log.warning("the option stream names streams that do not exist", streams=list(found.missing))

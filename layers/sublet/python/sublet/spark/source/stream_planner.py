@@ -1,0 +1,312 @@
+"""The driver's part for one stream of a query: looks into the stream, and turns planning's decisions into the stream's
+part of the next offset, and into its tasks.
+
+What a planner remembers only saves calls, except for the targets of an available-now run, which Spark sets once at each
+start of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from sublet.errors import StreamError, StreamNotFound
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_info import NOT_DESCRIBED
+from sublet.settings import HashRangeFilter
+from sublet.spark.plan.gaps import may_be_trimmed, never_read, shards_to_ask_about
+from sublet.spark.plan.lag import ShardLook, looks_of
+from sublet.spark.plan.offsets import (
+    Ended,
+    ReadTo,
+    ShardOffset,
+    StreamOffset,
+    Unread,
+)
+from sublet.spark.plan.planning import (
+    Begin,
+    Peek,
+    ShardRange,
+    begin_of,
+    check_application,
+    check_identity,
+    next_offset,
+    plan_ranges,
+)
+from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.peeks import Peeker
+from sublet.spark.read.reading import ReadTask
+from sublet.spark.source.descriptions import Descriptions
+from sublet.spark.source.losses import Losses
+from sublet.spark.source.portion import Portion, QueriedStream
+
+LOOKS_AT_ONCE = 32
+
+
+class StreamPlan(NamedTuple):
+    """Where the next batch ends in a stream: at its start if there is nothing to read. `looks`: what was found in each
+    shard.
+    """
+
+    end: StreamOffset
+    looks: Mapping[str, ShardLook]
+
+
+class StreamPlanner:
+    """Plans the batches of one stream of a query. Only one thread at a time may call it."""
+
+    def __init__(self, stream: QueriedStream, portion: Portion) -> None:
+        access, options = stream.access, stream.options
+        self._queried = stream
+        self._access = access
+        self._stream = access.stream
+        self._options = options
+        self._portion = portion
+        self._filters = options.hash_range_filter is HashRangeFilter.KCL
+        self._peeker = Peeker(access, filters=self._filters)
+        self._described = Descriptions(
+            access.stream, access.clock, lambda: portion.placement(stream), filters=self._filters
+        )
+        self._placement = NOT_DESCRIBED
+        self._shards: dict[str, Shard] = {}
+        self._list_at = access.clock.steady()
+        self._targets: Mapping[str, Peek] | None = None
+        self._targets_at = access.clock.now()
+        self._losses = Losses(access, options, self._peeker)
+        self._counted: Mapping[tuple[str, str | None], int] = {}
+        """How many stream records the last plan found, by the shard and the batch's end in the shard."""
+        self._called: Sequence[str] = ()
+        """Shards whose tasks' first calls were counted when they were planned."""
+
+    @property
+    def listed(self) -> Collection[str]:
+        """The shards of the last listing."""
+        return self._shards.keys()
+
+    def has_stream(self) -> bool:
+        """Asks Kinesis. False only if it says that there is no such stream."""
+        try:
+            self._stream.describe()
+        except StreamNotFound:
+            return False
+        except StreamError:
+            return True
+        return True
+
+    def initial_offset(self) -> StreamOffset:
+        """The offset before the first plan."""
+        return StreamOffset(self._options.stream, self._described.identity, application=self._portion.application)
+
+    def set_targets(self, start: StreamOffset | None) -> None:
+        """From now on, plans nothing beyond what is available now. `start`: how far the query has read, if known."""
+        self._list()
+        if start is not None:
+            self._check(start)  # a position of another stream is not looked up in this one
+        shards = list(self._shards.values())
+        self._targets_at = self._access.clock.now()
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            tips = pool.map(lambda shard: self._peeker.tip(shard, *_place(start, shard.shard_id)), shards)
+            self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
+
+    def begin(self, committed: StreamOffset | None) -> StreamOffset:
+        """Returns where the next batch begins: at what Spark has committed, or (None) before everything. Raises
+        OffsetMalformed and StreamRecreated if the checkpoint is not this query's.
+        """
+        for shard_id in self._called:
+            self._access.pace.date_last_call(shard_id)
+        self._called = ()
+        start = self.initial_offset() if committed is None else committed
+        self._check(start)
+        return start
+
+    def plan(self, start: StreamOffset, limit: Share) -> StreamPlan:
+        """Plans the stream's part of a batch. `limit`: of that part. Raises StreamRecreated, DataGap, and what Stream
+        raises.
+        """
+        clock = self._access.clock
+        is_due = clock.steady() >= self._list_at
+        if is_due or not start.shards or self._portion.is_unlisted(self._queried.key, self._shards):
+            self._list()
+        self._placement = self._described.placement(start.placement)
+        self._check(start)  # the listing may have shown that the stream is another one
+        now = clock.now()
+        denied = self._denied(start)
+        beginning = self._beginning(start, denied, now)
+        shards = {**start.shards, **beginning}
+        if not shards:
+            return StreamPlan(start, {})
+        gone = start.shards.keys() & denied
+        self._tell_of_unread_shards(start, beginning, gone)
+        unfinished = {key: shard for key, shard in shards.items() if key not in gone and not _is_ended(shard)}
+        peeks = self._peek_all(unfinished, limit)
+        self._tell_of_idle_shards(shards, peeks, now)
+        if any(isinstance(peek.end, Ended) for peek in peeks.values()):
+            self._list_at = clock.steady()  # its children are needed next
+        self._counted = {
+            (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek.records
+            for shard_id, peek in peeks.items()
+            if peek.records is not None
+        }
+        looked_at = now if self._targets is None else self._targets_at
+        end = next_offset(start, beginning, peeks, gone, looked_at=looked_at, placement=self._placement)
+        return StreamPlan(end, looks_of(shards, peeks, looked_at))
+
+    def ranges(self, start: StreamOffset, end: StreamOffset) -> Sequence[ShardRange]:
+        """All ranges of the stream's part of a batch, whether they must still be read or not."""
+        if not end.shards.keys() <= self._shards.keys():
+            self._list()
+        self._check(end)
+        ranges = {}
+        if self._filters:
+            ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
+        return plan_ranges(start, end, ranges, self._access.clock.now())
+
+    def tasks(self, ranges: Iterable[ShardRange], start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
+        """The tasks that read these ranges. Waits until their first calls may be made."""
+        now = self._access.clock.now()
+        planned = [self._verified(each, start, end, now) for each in ranges]
+        pace = self._access.pace
+        for each in planned:
+            pace.wait_for_call(each.shard_id)
+        self._called = [each.shard_id for each in planned]
+        return [
+            ReadTask(
+                end.stream,
+                each,
+                self._options.fail_on_data_loss,
+                debt=pace.debt(each.shard_id),
+                first_call_waited=True,
+                expected=self._counted.get((each.shard_id, each.end)),
+                placement=end.placement,
+                stream_arn=self._options.stream_arn,
+            )
+            for each in planned
+        ]
+
+    def _list(self) -> Iterable[Shard]:
+        before = self._shards
+        self._shards = {shard.shard_id: shard for shard in self._stream.list_shards()}
+        self._described.note_listing(before, self._shards)
+        self._list_at = self._access.clock.steady() + self._options.list_interval
+        return self._shards.values()
+
+    def _check(self, offset: StreamOffset) -> None:
+        check_identity(offset, self._options.stream, self._described.identity)
+        check_application(offset, self._portion.application)
+
+    def _denied(self, start: StreamOffset) -> frozenset[str]:
+        """The shards that matter to this plan, but are not listed and not known to the service."""
+        return frozenset(
+            shard_id
+            for shard_id in shards_to_ask_about(start, self._shards)
+            if (shard_id in start.shards or self._portion.is_ours(shard_id)) and not self._stream.has_shard(shard_id)
+        )
+
+    def _beginning(self, start: StreamOffset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
+        """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed
+        then, and those that were already gone.
+        """
+        fresh = self._portion.beginning(self._queried, start, self._shards, denied, self._list, now)
+        later = frozenset[str]() if self._targets is None else self._shards.keys() - self._targets.keys()
+        return {shard_id: shard for shard_id, shard in fresh.items() if shard_id not in later}
+
+    def _tell_of_unread_shards(
+        self, start: StreamOffset, beginning: Mapping[str, ShardOffset], gone: Collection[str]
+    ) -> None:
+        for shard_id in sorted(gone):
+            position = start.shards[shard_id].position
+            if not isinstance(position, Ended) and self._portion.is_ours(shard_id):
+                self._losses.gone(shard_id, position)
+        for child, parents in never_read(beginning, start, self._shards).items():
+            if all(map(self._portion.is_ours, parents)):
+                self._losses.never_read(parents, child)
+
+    def _tell_of_idle_shards(self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime) -> None:
+        """Checks shards that have nothing to read now for records that were lost."""
+        for shard_id, peek in peeks.items():
+            if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
+                self._losses.look(shard_id, shards[shard_id], self._shards, now)
+
+    def _verified(self, one: ShardRange, start: StreamOffset, end: StreamOffset, now: datetime) -> ShardRange:
+        """Checks a range from a shard's beginning. For other ranges, the task itself sees whether the record before
+        them still exists."""
+        if not one.verify or isinstance(one.begin, ReadTo):
+            return one
+        if (begin := begin_of(one.shard_id, start, end)) is not None:
+            self._losses.look(one.shard_id, begin, self._shards, now)
+        return replace(one, verify=False)
+
+    def _peek_all(self, places: Mapping[str, ShardOffset], limit: Share) -> dict[str, Peek]:
+        """Looks into every unfinished shard that is listed and ours to read, many at once."""
+        listed = sorted(places.keys() & self._shards.keys())
+        shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
+        share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
+        blocked = self._portion.blocked(shards, self._shards)
+        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
+            peeks = pool.map(
+                lambda shard: (
+                    self._peek_blocked(shard, places[shard.shard_id])
+                    if shard.shard_id in blocked
+                    else self._peek(shard, places[shard.shard_id], share)
+                ),
+                shards,
+            )
+            return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
+
+    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> Peek:
+        peek = self._look(replace(shard, is_open=True), place, NO_LIMIT)
+        return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
+
+    def _look(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
+        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
+        return self._peeker.look(shard, place.position, share, self._placement, place.quiet_until)
+
+    def _peek(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
+        if self._targets is None:
+            return self._look(shard, place, share)
+        target = self._targets.get(shard.shard_id, Peek(None))
+        if target.end is None:
+            return target
+        assert not isinstance(place.position, Ended), "an ended shard is not looked into"
+        if _has_reached(place.position, target.end):
+            return Peek(None, caught_up=True)
+        if share == NO_LIMIT:
+            return Peek(target.end, caught_up=True)
+        peek = self._look(shard, place, share)
+        return replace(peek, end=_earlier(peek.end, target.end))
+
+
+def _is_ended(shard: ShardOffset) -> bool:
+    return isinstance(shard.position, Ended)
+
+
+def _place(start: StreamOffset | None, shard_id: str) -> tuple[Begin, datetime | None]:
+    """How far the shard is read, and until when nothing beyond that arrived, if known."""
+    shard = None if start is None else start.shards.get(shard_id)
+    if shard is None or isinstance(shard.position, Ended):
+        return Unread(), None
+    return shard.position, shard.quiet_until
+
+
+def _part(total: int | None, parts: int) -> int | None:
+    return None if total is None else max(1, total // max(1, parts))
+
+
+def _has_reached(position: Begin, target: ReadTo | Ended) -> bool:
+    """True if nothing up to the target is unread. That includes a shard that begins after the target arrived."""
+    if isinstance(target, Ended):
+        return False
+    if isinstance(position, ReadTo):
+        return not position.is_before(target.sequence_number)
+    return position.at is not None and target.arrived is not None and target.arrived < position.at
+
+
+def _earlier(end: ReadTo | Ended | None, target: ReadTo | Ended) -> ReadTo | Ended | None:
+    if end is None or isinstance(target, Ended):
+        return end
+    if isinstance(end, Ended):
+        return target
+    return end if int(end.sequence_number) < int(target.sequence_number) else target
