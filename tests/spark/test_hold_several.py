@@ -189,6 +189,16 @@ def test_rows_of_one_stream_are_not_continued_by_several() -> None:
         query.driver.latest_offset(end)
 
 
+def test_checkpoint_without_leases_is_refused_before_the_keeper_takes_any() -> None:
+    query = SeveralQuery("ab", stream="a,b")
+    query.put_into_each(5)
+    query.run_all()
+    query.restart(**HOLD, stream="a,b")
+    with pytest.raises(OffsetMalformed, match="without leases, but the query runs with the leases of orders-audit"):
+        query.plan()
+    assert rows(query) == {}
+
+
 def test_followed_from_each_stream_s_own_checkpoints() -> None:
     query = held()
     query.put("a", 10)

@@ -113,6 +113,8 @@ class QueryDriver:
         """
         before, after = self._as_ours(start), self._as_ours(end)
         moved = {key: part for key, part in after.streams.items() if part != before.streams.get(key)}
+        if not moved:
+            return []
         starts = {key: before.streams.get(key) or _nothing_of(part) for key, part in moved.items()}
         planners = {key: self._planner(key, part.identity.arn) for key, part in moved.items()}
         found = self._of_each(planners, lambda key, planner: planner.ranges(starts[key], moved[key]))
