@@ -91,6 +91,7 @@ class QueryDriver:
         before = self._as_ours(start)
         planners = self._look()
         self._tell_of_waiting(before)
+        # A checkpoint that is not this query's is refused before the keeper writes it to the leases.
         begins = self._of_each(planners, lambda key, planner: planner.begin(before.streams.get(key)))
         self._portion.committed(before)
         shares = self._shares(planners, before, limit)
