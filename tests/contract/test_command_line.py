@@ -335,7 +335,7 @@ def test_positions_of_an_application_without_sightings_are_kept_in_files(sublet:
     assert run("undo") == "TRIM_HORIZON"
 
 
-def test_a_status_and_what_comes_next_of_any_kcl_table(sublet: Sublet) -> None:
+def test_status_and_peek_work_on_any_kcl_table(sublet: Sublet) -> None:
     name = stream_with_a_record()
     table = create_table(boto3.client("dynamodb"), name, "leaseKey")
 

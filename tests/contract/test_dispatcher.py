@@ -90,7 +90,7 @@ def test_dispatch_of_no_items_starts_no_execution(bench: Bench) -> None:
     assert bench.started() == []
 
 
-def test_dispatching_again_what_has_been_started_is_no_error(bench: Bench) -> None:
+def test_dispatching_started_items_again_is_no_error(bench: Bench) -> None:
     bench.dispatcher.dispatch(items(3))
     bench.dispatcher.dispatch(items(3))
     assert {item.item_id for item in bench.started()} == {item.item_id for item in items(3)}

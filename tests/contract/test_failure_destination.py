@@ -164,7 +164,7 @@ def test_a_batch_that_begins_and_ends_alike_with_other_records_is_kept_beside_it
 
 
 @pytest.mark.emulator
-def test_a_fifo_queue_and_a_bucket_know_what_they_have(moto_aws: None) -> None:
+def test_fifo_queue_and_bucket_keep_a_repeated_batch_once(moto_aws: None) -> None:
     queue, bucket = make_queue("given-up.fifo", FifoQueue="true"), make_bucket()
     for arn, store in ((queue, queue_store(queue)), (bucket, set_aside_store(bucket))):
         assert store is not None
@@ -236,7 +236,7 @@ def test_a_queue_that_takes_less_gets_each_record_once(
     assert kept == sorted([(str(100 + n), size) for n, size in enumerate(sizes)] * 2)
 
 
-def test_a_queue_whose_limit_was_raised_takes_what_it_refused(
+def test_queue_takes_a_refused_batch_after_its_limit_was_raised(
     queue_taking: Callable[[int], SqsDestination],
 ) -> None:
     store = queue_taking(65_536)
@@ -306,7 +306,7 @@ def test_a_topic_gets_messages_of_the_size_that_it_takes(limit: int, sizes: list
     assert found == [(str(100 + n), size) for n, size in enumerate(sizes)]
 
 
-def test_a_topic_refuses_what_it_does_not_take() -> None:
+def test_topic_refuses_a_batch_beyond_its_message_size() -> None:
     topic = SnsModel(SqsModel("arn", FakeClock().now))
     store = SnsDestination(client_of(topic), f"arn:aws:sns:{REGION}:{ACCOUNT}:given-up")
     for _ in range(2):

@@ -147,7 +147,7 @@ def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) 
     assert all("orders" in alarm.mentions for alarm in found.values())
 
 
-def test_registered_consumers_and_who_of_them_subscribes(inspection: AwsInspection) -> None:
+def test_inspection_lists_registered_consumers_and_whether_they_subscribe(inspection: AwsInspection) -> None:
     kinesis = boto3.client("kinesis")
     arn = kinesis.describe_stream_summary(StreamName="events")["StreamDescriptionSummary"]["StreamARN"]
     for name in ("one", "two"):

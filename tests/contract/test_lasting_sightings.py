@@ -47,7 +47,7 @@ def a_store(client: Any, log: MemoryLog | None = None, *, may_make: bool = False
     return LastingSightings(lambda: client, SETTINGS, log or MemoryLog(), may_make=may_make)
 
 
-def test_a_process_that_may_makes_it_again_with_what_it_remembers(client: Any) -> None:
+def test_process_recreates_the_sightings_table_from_its_memory(client: Any) -> None:
     log = MemoryLog()
     store = a_store(client, log, may_make=True)
     store.save(SEEN)

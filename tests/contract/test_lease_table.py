@@ -93,7 +93,7 @@ def test_an_accepted_write_returns_the_row_as_it_is_now(
 
 
 @pytest.mark.parametrize(("make", "stands", "clause"), REFUSED)
-def test_a_refused_write_returns_what_stands_there(
+def test_refused_write_returns_the_current_row(
     bench: Bench, make: Callable[[], LeaseWrite], stands: Lease, clause: str
 ) -> None:
     write = make()

@@ -67,7 +67,7 @@ def test_all_of_them_are_listed_each_once(stream: PolledStream, at: StartPositio
     assert [shard.shard_id for shard in stream.list_shards(at)] == [f"shardId-{n:012}" for n in range(SHARDS)]
 
 
-def test_the_stand_in_refuses_what_kinesis_refuses(service: ScriptedService) -> None:
+def test_stand_in_refuses_next_token_beside_a_stream(service: ScriptedService) -> None:
     client: Any = kinesis_client()
     for name in ("StreamName", "StreamARN"):
         with pytest.raises(client.exceptions.InvalidArgumentException, match=f"NextToken and {name}"):

@@ -169,7 +169,7 @@ def test_reader_starts_at_or_after_a_sequence_number(bench_of: Benches, kind: It
     assert data_of(bench.reader(ReadPosition(kind, first)), len(wanted)) == wanted
 
 
-def test_latest_brings_what_is_put_after_it_began(bench_of: Benches) -> None:
+def test_latest_reads_records_put_after_the_subscription_began(bench_of: Benches) -> None:
     bench = bench_of(1)
     bench.put(b"before")
     reader = bench.reader(LATEST)

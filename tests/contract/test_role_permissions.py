@@ -162,7 +162,7 @@ def test_register_permission_is_needed_by_a_process_alone() -> None:
     assert asked == {Runtime.MANAGER: [], Runtime.WORKER: [], Runtime.PROCESS: [STREAM]}
 
 
-def test_a_process_needs_what_both_functions_need() -> None:
+def test_process_needs_the_permissions_of_both_functions() -> None:
     settings = Settings(application="orders", stream="events")
     of = {
         runtime: {(action, need.resource) for need in needs_of(runtime, settings, STREAM) for action in need.actions}

@@ -126,7 +126,7 @@ def test_an_iterator_may_be_polled_again(bench_of: Callable[[int], Bench]) -> No
     assert poll_at(bench.stream, iterator).page.records == poll_at(bench.stream, iterator).page.records != ()
 
 
-def test_latest_brings_what_comes_after_it_was_opened(bench_of: Callable[[int], Bench]) -> None:
+def test_latest_reads_records_put_after_the_open(bench_of: Callable[[int], Bench]) -> None:
     bench = bench_of(1)
     bench.put(b"before")
     iterator = bench.stream.open(FIRST, LATEST)

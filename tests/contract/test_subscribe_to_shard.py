@@ -53,7 +53,7 @@ def test_each_starting_position(stream: Consumed) -> None:
     assert latest.records(1) == [b"3"]
 
 
-def test_an_event_has_what_a_reader_needs(stream: Consumed) -> None:
+def test_event_has_records_continuation_and_lag(stream: Consumed) -> None:
     number = stream.put(b"data")
     event = stream.subscribe().event()
     (record,) = event["Records"]
@@ -224,7 +224,7 @@ POSITIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("position", POSITIONS, ids=lambda position: position["Type"])
-def test_a_position_has_what_its_type_needs(stream: Consumed, position: dict[str, Any]) -> None:
+def test_position_is_refused_without_the_value_of_its_type(stream: Consumed, position: dict[str, Any]) -> None:
     with pytest.raises(stream.client.exceptions.InvalidArgumentException, match="Must either specify"):
         stream.client.subscribe_to_shard(ConsumerARN=stream.consumer_arn, ShardId=SHARD, StartingPosition=position)
 

@@ -36,7 +36,7 @@ def test_a_file_by_name_is_the_only_test() -> None:
         ("requirements/dev.txt", "tests/infra/test_lock_files.py"),
     ],
 )
-def test_the_tests_that_import_what_differs_are_asked(changed: str, asked: str) -> None:
+def test_check_selects_the_tests_that_import_a_changed_module(changed: str, asked: str) -> None:
     assert asked in that_import([changed])
 
 

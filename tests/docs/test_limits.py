@@ -16,7 +16,7 @@ LIMITS = [match.groups() for match in ROW.finditer(OPERATIONS.read_text())]
 
 
 @pytest.mark.parametrize(("what", "value", "module", "name"), LIMITS, ids=[each[3] for each in LIMITS])
-def test_a_limit_is_what_the_code_has(what: str, value: str, module: str, name: str) -> None:
+def test_documented_limit_equals_the_codes(what: str, value: str, module: str, name: str) -> None:
     known = getattr(import_module(f"sublet.{module.replace('/', '.')}"), name)
     assert known == int(value.replace(",", "")), what
 

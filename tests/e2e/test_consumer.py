@@ -150,7 +150,7 @@ def test_a_function_may_do_nothing_that_it_need_not(chosen: ChosenAws, fleet: Fl
         as_worker.delete_table(TableName=table)
 
 
-def test_the_rule_is_what_starts_ticks(fleet: Fleet) -> None:
+def test_schedule_rule_starts_ticks(fleet: Fleet) -> None:
     """No prompts here: EventBridge fires every minute."""
     texts = fleet.produce(KEYS)
     fleet.recorder.wait_for(texts, 150)

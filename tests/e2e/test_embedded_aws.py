@@ -178,7 +178,7 @@ def test_a_server_that_dies_is_reported_with_its_last_words() -> None:
         raise AssertionError("it was said to be healthy")
 
 
-def test_make_local_prints_what_to_export_and_stops_at_ctrl_c() -> None:
+def test_make_local_prints_its_exports_and_stops_at_ctrl_c() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local"],
         cwd=ROOT,

@@ -142,7 +142,7 @@ def test_a_process_by_the_policy_of_the_documents(aws: EmbeddedAws, tmp_path: Pa
     }
 
 
-def test_kinesis_denies_what_no_policy_allows(aws: EmbeddedAws) -> None:
+def test_kinesis_denies_calls_that_no_policy_allows(aws: EmbeddedAws) -> None:
     for stream in ("mine", "theirs"):
         aws.client("kinesis").create_stream(StreamName=stream, ShardCount=1)
         aws.client("kinesis").get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})

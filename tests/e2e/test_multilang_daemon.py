@@ -184,7 +184,7 @@ def checkpoints(aws: EmbeddedAws, table: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shard_id", [PARENT, OTHER])
-def test_the_processor_cannot_tell_who_calls_it(runs: tuple[Run, Run], shard_id: str) -> None:
+def test_processor_gets_the_same_calls_from_the_daemon_and_from_sublet(runs: tuple[Run, Run], shard_id: str) -> None:
     """The same calls in the same order with the same records, and the same answer to each checkpoint."""
     daemons, ours = runs
     assert ours.diary.of(shard_id) == daemons.diary.of(shard_id)

@@ -112,7 +112,7 @@ def test_an_alarm_on_metric_math(template: Template, name: str, expression: str,
 
 
 @pytest.mark.parametrize("name", SILENCE)
-def test_silence_is_summed_with_zero_for_what_is_missing(template: Template, name: str) -> None:
+def test_silence_alarms_fill_missing_periods_with_zero(template: Template, name: str) -> None:
     """CloudWatch uses older periods before it counts a missing one as bad: an alarm would fire twice as late."""
     alarm = alarms_of(template)[name]
     (math,) = [query for query in alarm["Metrics"] if "Expression" in query]

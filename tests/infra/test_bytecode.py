@@ -30,7 +30,7 @@ def code(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_bytecode_is_what_runs_and_names_no_folder_of_this_machine(code: Path) -> None:
+def test_bytecode_runs_and_names_no_folder_of_this_machine(code: Path) -> None:
     add_bytecode(code, running(), CODE)
     (code / "orders.py").write_text("def fails():\n    raise ValueError('from the source')\n")
     run = subprocess.run(

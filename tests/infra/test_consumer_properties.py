@@ -182,7 +182,7 @@ def granted(build: Build, grant: str) -> dict[str, set[str]]:
     return found
 
 
-def test_grants_give_what_is_needed_and_no_more(build: Build) -> None:
+def test_grants_give_exactly_the_needed_actions(build: Build) -> None:
     assert granted(build, "grant_prompt") == {"LeaseManager": {"lambda:InvokeFunction"}}
     assert granted(build, "grant_read_leases") == {
         "Leases": {"dynamodb:Scan"},

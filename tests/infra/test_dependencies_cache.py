@@ -28,7 +28,7 @@ def test_existing_dependencies_are_taken_as_they_are(tmp_path: Path) -> None:
     assert not list(there.iterdir())
 
 
-def test_a_checkout_keeps_what_it_makes_in_itself() -> None:
+def test_checkout_caches_dependencies_within_itself() -> None:
     assert cache_folder({"XDG_CACHE_HOME": "/elsewhere"}) == CHECKOUT / "layers" / "dependencies"
 
 

@@ -99,7 +99,7 @@ def test_a_created_streams_consumer_is_its_own(build: Build) -> None:
         ({}, r"\$11 a month for each shard"),
     ],
 )
-def test_synth_says_what_it_costs(build: Build, context: dict[str, Any], price: str) -> None:
+def test_synth_notes_the_price_of_fan_out(build: Build, context: dict[str, Any], price: str) -> None:
     """A shard's month is 730 hours at $0.015."""
     stack = build(context, **FITTING)
     assert Annotations.from_stack(stack).find_info("*", Match.string_like_regexp(price))

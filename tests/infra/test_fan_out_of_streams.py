@@ -121,7 +121,7 @@ def test_fan_out_of_several_streams_is_refused_with_an_arn_or_register_fan_out(
         stack_of(parts, streams="orders", **given)
 
 
-def test_synth_says_what_so_many_streams_cost(parts: Mapping[str, Any]) -> None:
+def test_synth_notes_the_price_of_fan_out_for_all_streams(parts: Mapping[str, Any]) -> None:
     """A shard's month is 730 hours at $0.015."""
     stack = stack_of(parts, streams="orders,payments,returns")
     price = r"\$11 a month for each shard of 3 streams, \$33 at least"

@@ -100,7 +100,7 @@ def test_staging_again_leaves_nothing_of_the_time_before(code: Path) -> None:
         ("", "module:function"),
     ],
 )
-def test_a_handler_that_is_not_there_is_refused_with_what_is(code: Path, handler: str, says: str) -> None:
+def test_missing_handler_is_refused_with_the_names_that_exist(code: Path, handler: str, says: str) -> None:
     with pytest.raises(SettingsError, match="setting handler = ") as refused:
         stage(code, handler)
     assert says in str(refused.value)
@@ -133,7 +133,7 @@ def test_a_dot_file_is_shipped_if_it_is_asked_for(code: Path) -> None:
     assert not (staged / "orders" / ".git").exists()
 
 
-def test_a_link_inside_is_shipped_as_what_it_leads_to(code: Path) -> None:
+def test_symbolic_link_inside_is_shipped_as_its_target(code: Path) -> None:
     (code / "linked.py").symlink_to("flat.py")
     (code / "linked").symlink_to("orders")
     staged = stage(code, "linked.handler:handle")

@@ -259,7 +259,7 @@ def test_roles_beside_a_kcl_3_fleet_may_do_what_their_calls_need(build: Build) -
         assert by_duty(allowed(template, f"{name}Role")) == of_service(needed(role), "", with_kcl=True), name
 
 
-def test_executions_may_invoke_what_they_invoke(build: Build) -> None:
+def test_executions_may_invoke_exactly_the_functions_they_invoke(build: Build) -> None:
     template = Template.from_stack(build())
     (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
     text = json.dumps(machine["Properties"]["DefinitionString"])
@@ -365,7 +365,7 @@ def every_template(build: Build, folder: Path) -> Iterator[Template]:
         yield Template.from_stack(a_pipeline(folder, leases=leases, bucket_key=key, **AN_APPLICATION, **keys))
 
 
-def test_every_action_exists_and_is_allowed_on_what_it_is_for_by_its_arn(build: Build, tmp_path: Path) -> None:
+def test_every_allowed_action_exists_and_names_a_fitting_arn(build: Build, tmp_path: Path) -> None:
     """By AWS' own reference of services, actions and resources."""
     seen, wrong = set(), set()
     for template in every_template(build, tmp_path):

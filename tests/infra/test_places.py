@@ -76,7 +76,7 @@ def test_lease_table_must_be_where_the_stream_is_without_an_environment(make: Ma
         make(STREAM, arn("dynamodb", "table/orders-audit", region="us-east-1"), None)
 
 
-def test_a_stream_of_another_account_is_refused_with_what_it_needs(make: Make) -> None:
+def test_stream_of_another_account_is_warned_about_its_resource_policy(make: Make) -> None:
     stack = make(arn("kinesis", "stream/orders", account="999999999999"))
     warned = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("resource policy"))
     assert "in account 999999999999, the stack in 123456789012" in str(warned[0].entry.data)

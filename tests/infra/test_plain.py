@@ -116,7 +116,7 @@ def test_the_pages_terraform_is_formatted_as_terraform_does() -> None:
 
 @explores
 @pytest.mark.slow
-def test_the_pages_command_writes_what_the_page_says(tmp_path: Path) -> None:
+def test_documented_command_writes_the_documented_files(tmp_path: Path) -> None:
     """With the built layer."""
     (tmp_path / "handlers").mkdir()
     (tmp_path / "handlers" / "orders.py").write_text("def handle(batch): ...\n")

@@ -296,7 +296,7 @@ def test_the_request_is_one_that_emr_serverless_takes(template: Template) -> Non
     check(request(template), service.operation_model("StartJobRun").input_shape)
 
 
-def test_a_run_gets_what_the_properties_say(make: Make, parts: Path) -> None:
+def test_job_run_gets_the_constructs_properties(make: Make, parts: Path) -> None:
     schema = "id BIGINT NOT NULL, price DECIMAL(9,2), note STRING"
     told = arguments(
         Template.from_stack(

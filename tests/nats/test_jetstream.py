@@ -136,7 +136,7 @@ def test_max_ack_pending_limits_the_records_that_are_out(port: int) -> None:
     assert ours == theirs == [(["0", "1"], "expiry"), (["2"], "count")]
 
 
-def test_a_consumer_that_is_deleted_ends_who_waits(port: int) -> None:
+def test_deleting_a_consumer_ends_a_waiting_fetch(port: int) -> None:
     async def script(pulled: Pulled) -> list[Event]:
         waiting = asyncio.create_task(pulled.fetch(1, expires=30))
         await asyncio.sleep(0.5)

@@ -24,13 +24,13 @@ def sources() -> set[str]:
     return {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
 
 
-def test_the_sdist_holds_the_packages_what_they_ship_and_the_papers(distributions: Distributions) -> None:
+def test_sdist_holds_packages_data_and_papers(distributions: Distributions) -> None:
     with tarfile.open(distributions.sdist) as sdist:
         found = {name.partition("/")[2] for name in sdist.getnames()}
     assert found == sources() | DATA | PAPERS | MADE_FOR_SDIST
 
 
-def test_the_wheel_holds_the_packages_and_what_they_ship(distributions: Distributions) -> None:
+def test_wheel_holds_packages_and_data(distributions: Distributions) -> None:
     with zipfile.ZipFile(distributions.wheel) as wheel:
         found = set(wheel.namelist())
     (info,) = {name.partition("/")[0] for name in found if ".dist-info/" in name}

@@ -32,5 +32,5 @@ def test_every_number_lies_between_the_starts_and_the_end(number: Checkpoint) ->
 
 
 @given(checkpoints)
-def test_parse_reads_back_what_a_row_holds(checkpoint: Checkpoint) -> None:
+def test_checkpoint_of_a_row_round_trips(checkpoint: Checkpoint) -> None:
     assert Checkpoint.parse(checkpoint.sequence_number, checkpoint.sub_sequence_number) == checkpoint

@@ -174,7 +174,7 @@ def test_deaggregation_equals_a_naive_reader(data: bytes) -> None:
 
 
 @given(anything | almost_aggregates | records.map(aggregate), st.none() | ranges, st.integers(1, 40))
-def test_a_large_aggregate_in_pieces_is_what_it_is_at_once(
+def test_large_aggregate_in_pieces_equals_the_whole(
     data: bytes, hash_key_range: HashKeyRange | None, piece: int
 ) -> None:
     found = proved(data, keys_inside(hash_key_range), piece)

@@ -35,7 +35,7 @@ def record(key: str, number: int, sub: int = 0) -> UserRecord:
 
 
 @given(st.data(), starts, starts, st.integers(0, 10**9))
-def test_a_text_says_what_it_was_made_of_and_of_one_position_alone(
+def test_finished_ahead_text_round_trips_for_its_own_position_alone(
     data: st.DataObject, position: Position, other: Position, counter: int
 ) -> None:
     ahead = data.draw(finished_aheads(position.checkpoint))
@@ -88,7 +88,7 @@ def test_beyond_a_checkpoint_it_says_the_same_or_nothing(data: st.DataObject, to
 
 
 @given(st.data(), st.text("abcdef", max_size=2), st.integers(0, 200))
-def test_joined_it_says_what_either_does_where_they_are_of_a_kind(data: st.DataObject, key: str, at: int) -> None:
+def test_joined_finished_ahead_covers_the_union_of_two_of_a_kind(data: st.DataObject, key: str, at: int) -> None:
     one = data.draw(finished_aheads(TRIM_HORIZON))
     other = data.draw(finished_aheads(TRIM_HORIZON))
     both, each = joined(one, other), record(key, at)

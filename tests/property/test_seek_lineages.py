@@ -233,9 +233,7 @@ def test_a_seek_repeats_all_records_since_a_time_once_and_in_order(fleet: Fleet,
 
 
 @given(fleets(), st.integers(0, 40), st.sampled_from(["", "r", "rrr", "R", "rrtrr"]))
-def test_an_undo_leads_to_exactly_what_would_have_come_without_the_seek(
-    fleet: Fleet, seconds: int, between: str
-) -> None:
+def test_undo_restores_the_deliveries_as_without_the_seek(fleet: Fleet, seconds: int, between: str) -> None:
     """A shard that the seek left where it was keeps what it has handled since."""
     rows = dict(fleet.table.rows())
     fleet.seek(seconds)
@@ -253,7 +251,7 @@ def test_an_undo_leads_to_exactly_what_would_have_come_without_the_seek(
 
 
 @given(fleets(), histories)
-def test_a_restore_leads_to_exactly_what_would_have_come_from_the_snapshot(fleet: Fleet, after: str) -> None:
+def test_restore_delivers_exactly_as_from_the_snapshot(fleet: Fleet, after: str) -> None:
     rows = dict(fleet.table.rows())
     fleet.take_snapshot()
     fleet.live(after)
@@ -265,7 +263,7 @@ def test_a_restore_leads_to_exactly_what_would_have_come_from_the_snapshot(fleet
 
 
 @given(fleets(), st.integers(0, 20))
-def test_a_seek_of_one_shard_loses_nothing_and_keeps_the_order_of_what_it_moves(fleet: Fleet, choice: int) -> None:
+def test_seek_of_one_shard_loses_nothing_and_keeps_order(fleet: Fleet, choice: int) -> None:
     shards = fleet.stream.list_shards()
     shard_id = shards[choice % len(shards)].shard_id
     rows = dict(fleet.table.rows())

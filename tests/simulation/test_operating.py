@@ -110,7 +110,7 @@ def test_skip_counts_filtered_records_and_whole_aggregates_as_the_handler_gets_t
 
 
 @pytest.mark.slow
-def test_a_skip_of_what_no_handler_gets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_a_skip_of_records_that_no_handler_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     def unlike_a_handler(*known: Any, as_handled: ShardAsHandled | None) -> Iterator[UserRecord]:
         return upcoming(*known)
 

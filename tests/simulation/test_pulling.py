@@ -22,7 +22,7 @@ def test_every_record_is_acknowledged_or_comes_again(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_lane_that_calls_what_is_void_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_notices_a_lane_that_calls_with_void_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Consuming, "_call_if_out", Consuming._call)
     noticed = (broken_promise(seed) for seed in range(9, WORLDS))
     assert any(one is not None and "though one before it was put back" in one for one in noticed)

@@ -75,7 +75,7 @@ def run_pipeline(aws: EmbeddedAws, folder: Path, *conf: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(700)
-def test_runs_take_what_is_there(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+def test_run_continues_where_the_last_ended(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     """Each continues where the previous one ended. On a release whose runs are one batch, children of a reshard wait
     for the next."""
     stream = BusyStream(embedded_aws.client("kinesis"), f"pipeline-{os.getpid()}", 4)

@@ -78,7 +78,7 @@ def test_a_day_off_is_walked_once_and_not_by_every_run(limit: Share, available_n
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("pause", [15 * SECOND, 4 * MINUTE, 6 * MINUTE, HOUR])
-def test_triggers_of_one_process_walk_only_what_is_new(limit: Share, pause: timedelta) -> None:
+def test_trigger_walks_only_the_time_since_the_last_one(limit: Share, pause: timedelta) -> None:
     """Also if they are further apart than an iterator's lifetime."""
     query = idle_query()
     query.run_all(limit)
@@ -217,7 +217,7 @@ def _end(number: str) -> Offset:
     return Offset({None: StreamOffset("orders", identity, {SHARD: ShardOffset(ReadTo(number))})})
 
 
-def test_a_record_read_in_part_is_opened_whatever_is_proved_of_what_follows_it() -> None:
+def test_record_read_in_part_is_reopened_despite_a_later_quiet_time() -> None:
     moment = datetime(2026, 1, 31, 8, tzinfo=UTC)
     part = ReadTo("7", None, 3)
     assert opening(part, moment) == open_at(part)

@@ -109,7 +109,7 @@ def test_keeper_error_is_raised_in_the_calling_thread() -> None:
     thread.stop()
 
 
-def test_a_keeper_that_fails_says_so_and_gives_back_what_it_can() -> None:
+def test_failing_keeper_logs_it_and_gives_up_its_leases() -> None:
     held = held_query()
     ends = Ended(held)
     assert ends.thread.held(held.query.driver.initial_offset()).keys() == {SHARD}

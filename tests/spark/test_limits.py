@@ -42,9 +42,7 @@ def put(query: MemoryQuery, sizes: list[int], rows: int = 1) -> None:
     ],
 )
 @pytest.mark.parametrize("shards", [1, 3])
-def test_a_limit_makes_a_query_read_what_it_delivers_twice(
-    shards: int, sizes: list[int], rows: int, limit: Share
-) -> None:
+def test_limited_query_fetches_at_most_twice_its_bytes(shards: int, sizes: list[int], rows: int, limit: Share) -> None:
     query = memory_query(shards)
     put(query, sizes, rows)
     query.run_all(Share(limit.records and limit.records * shards, limit.bytes and limit.bytes * shards, limit.span))

@@ -101,7 +101,7 @@ def test_strays_newer_than_the_description_are_kept() -> None:
     assert data_of(query.run_all()) == Counter(wanted)
 
 
-def test_right_after_a_reshard_what_the_kpl_put_into_the_wrong_shard_is_dropped() -> None:
+def test_strays_right_after_a_reshard_are_dropped() -> None:
     query = memory_query(1)
     query.run_all()
     query.stream.inner.split("shardId-000000000000")

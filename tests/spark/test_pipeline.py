@@ -287,7 +287,9 @@ def test_iceberg_without_its_jars_is_refused_by_name(
         run(spark, given)
 
 
-def test_the_command_says_what_it_did(embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path) -> None:
+def test_pipeline_command_prints_the_rows_of_each_table(
+    embedded_aws: EmbeddedAws, stream: FlightStream, tmp_path: Path
+) -> None:
     """In a process of its own, as a schedule starts it."""
     command = [sys.executable, "-m", "sublet", "pipeline", "--stream", stream.name, "--available-now"]
     command += [

@@ -145,7 +145,7 @@ def test_a_batch_0_with_records_gives_the_same_rows_again() -> None:
     assert query.run(0) == rows
 
 
-def test_start_at_a_moment_leaves_out_what_came_before_also_through_a_reshard() -> None:
+def test_start_at_timestamp_leaves_out_earlier_records_through_a_reshard() -> None:
     query = memory_query(1)
     put(query, 10)
     query.stream.inner.split("shardId-000000000000")
@@ -191,7 +191,7 @@ def test_limit_by_span_reads_so_much_arrival_time_in_a_batch() -> None:
     assert len(query.all_rows) == 50
 
 
-def test_available_now_reads_what_was_there_and_no_more() -> None:
+def test_available_now_reads_the_records_present_at_the_start() -> None:
     query = memory_query(2)
     wanted = put(query, 30)
     query.stream.inner.split("shardId-000000000000")
@@ -360,7 +360,7 @@ def test_a_recreated_stream_is_refused() -> None:
         query.run(0)
 
 
-def test_hash_range_filter_after_a_reshard_drops_what_the_kpl_sends_again() -> None:
+def test_hash_range_filter_drops_strays_that_the_kpl_sends_again() -> None:
     query = memory_query(1)
     stray = aggregate([("k", "0", b"low"), ("k", LAST_HASH_KEY, b"high")])
     low, _ = query.stream.inner.split("shardId-000000000000")

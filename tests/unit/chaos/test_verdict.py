@@ -77,7 +77,7 @@ def test_the_next_owner_goes_back_to_the_checkpoint_and_no_further() -> None:
     assert before_its_start.broken_tenures == ("p2: k/1 at 101, though it starts after 101",)
 
 
-def test_a_tenure_that_begins_before_what_the_row_has_long_said() -> None:
+def test_tenure_that_begins_before_the_settled_checkpoint_is_too_far_back() -> None:
     entries: list[Entry] = [begun(1), call(2, 0, 1, 2), begun(2 * SETTLED, Checkpoint("100"), "p2")]
     rows = [Sighting(1, TRIM_HORIZON), Sighting(SETTLED, Checkpoint("101"))]
     assert len(verdict(*entries, rows=rows).too_far_back) == 1

@@ -60,7 +60,7 @@ def text_of(renderable: RenderableType) -> str:
     return console.export_text()
 
 
-def test_a_row_says_who_has_the_shard_how_it_stands_and_what_waits() -> None:
+def test_row_shows_owner_status_and_waiting_records() -> None:
     lines = text_of(draw(snapshot({S0: BUSY}, rates={S0: 432.0}))).splitlines()
     row = next(line for line in lines if "flights-lambda-0" in line)
     for words in ("BEHIND", "90s", "1,000", "432", "2,000"):

@@ -53,7 +53,7 @@ def dispatched(world: EngineWorld) -> list[str]:
 # A tick.
 
 
-def test_a_tick_sends_a_worker_for_what_is_not_paused_alone() -> None:
+def test_tick_dispatches_only_leases_that_are_not_paused() -> None:
     world = EngineWorld(shards=2)
     pause(world, SHARD)
     assert dispatched(world) == [OTHER]
@@ -155,7 +155,7 @@ def test_window_ended_by_a_pause_prompts_a_tick_that_dispatches_nothing() -> Non
     assert dispatched(world) == []
 
 
-def test_the_log_says_who_paused_it() -> None:
+def test_log_names_the_operator_of_a_pause() -> None:
     world = EngineWorld(CONTINUOUS)
     world.at(5 * SECOND, lambda: pause(world))
     world.window(lasts=MINUTE)

@@ -16,7 +16,7 @@ def world() -> EngineWorld:
     return EngineWorld()
 
 
-def test_a_callback_that_hears_of_the_end_may_ask_what_hangs(world: EngineWorld) -> None:
+def test_end_callback_may_ask_for_hung_calls(world: EngineWorld) -> None:
     """It runs without the lock: with it this would wait for itself."""
     health, told = ProcessHealth(world.ports, slots=1, is_exclusive=True), list[bool]()
     health.ends_at_once.on_set(lambda: told.append(health.is_hung("a") and len(health.hung_calls()) == 1))

@@ -148,7 +148,7 @@ def test_batch_fails_when_lambda_could_not_serialize_the_result() -> None:
             check_sendable(returned)
 
 
-def test_no_error_quotes_what_was_returned() -> None:
+def test_errors_do_not_quote_the_returned_value() -> None:
     with pytest.raises(HandlerContractBroken) as told:
         check_sendable({"secret": object()})
     assert "secret" not in str(told.value)

@@ -235,7 +235,7 @@ def test_powertools_logger_and_event_classes_work() -> None:
     assert seen == [b"a", b"b"]
 
 
-def test_an_empty_event_is_what_its_processor_would_refuse() -> None:
+def test_powertools_processor_refuses_an_empty_event() -> None:
     """So that there is never one."""
     with pytest.raises(UnexpectedBatchTypeError):
         sync_handler(Once())({"Records": []}, None)

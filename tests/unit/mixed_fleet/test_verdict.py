@@ -80,7 +80,7 @@ def test_a_repeat_is_explained_by_how_the_worker_before_ended() -> None:
         assert verdict.is_clean
 
 
-def test_a_repeat_of_what_the_row_said_was_done_is_not_explained() -> None:
+def test_repeat_of_checkpointed_records_is_not_explained() -> None:
     twice = [handled(3, "parent", "a/0"), handled(9, "parent", "a/0", "sublet-1", sequence_number=4)]
     assert "behind it at 4" in judged(twice, [], TAKEN_AT_7).unexplained[0]
 

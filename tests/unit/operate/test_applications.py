@@ -59,7 +59,7 @@ def look(
     return list(applications(account, SETTINGS))
 
 
-def test_the_worst_comes_first_and_what_is_no_lease_table_is_left_out() -> None:
+def test_applications_list_the_worst_first_and_only_lease_tables() -> None:
     found = look(
         well=ApplicationRows(LeaseScan((WELL,))),
         java=ApplicationRows(LeaseScan((LEASE,))),

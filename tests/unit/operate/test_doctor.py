@@ -302,7 +302,7 @@ def test_executions_that_may_not_be_asked_for_leave_concurrency_unchecked_too() 
     }
 
 
-def test_a_stream_that_cannot_be_read_is_bad_and_what_needs_it_is_not_checked() -> None:
+def test_unreadable_stream_is_bad_and_its_other_checks_are_not_checked() -> None:
     examined = replace(examined_world(), shards=NotKnown("there is no stream events"), by_shard=NotKnown("no stream"))
     not_well = severities(examined)
     assert not_well[Check.STREAM] is Severity.BAD

@@ -102,7 +102,7 @@ def test_a_time_in_the_past_is_refused() -> None:
         order(held_world(), lasts=-SECOND)
 
 
-def test_resume_says_what_it_ends() -> None:
+def test_resume_returns_the_pauses_it_ends() -> None:
     world = held_world()
     whole, single = order(world), order(world, Order.PAUSE, OTHER)
     assert pausing(world).resume() == {"orders": whole.pause, OTHER: single.pause}

@@ -159,7 +159,7 @@ def test_an_undo_across_two_reshards_is_exact(consumed_between: bool) -> None:
     assert positions(world) == before, "rows that the seek created are gone again"
 
 
-def test_an_undo_ends_what_the_seek_of_an_earlier_version_left_without_rows() -> None:
+def test_undo_ends_shards_that_an_earlier_versions_seek_left_without_rows() -> None:
     """It made rows for the first generation and the last, and not for those between them."""
     world = read_through_two_splits()
     shards, scan = world.shards.list_shards(), world.table.real.scan()
@@ -410,7 +410,7 @@ def test_seek_takes_the_lease_from_an_owner_that_has_not_checkpointed() -> None:
     assert set(consume(world)) == set(range(10)), "what it had in hand comes again"
 
 
-def test_a_java_owner_cannot_renew_what_was_moved() -> None:
+def test_java_owner_cannot_renew_a_moved_lease() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     world.table.real.apply(acquire(world.table.lease().fence, "10.0.0.1:java", "none"))

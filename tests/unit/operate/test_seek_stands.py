@@ -127,7 +127,7 @@ def test_seek_executes_after_the_fleet_has_read_on_since_the_plan() -> None:
 
 
 @pytest.mark.parametrize("theirs", ["earliest", "latest"])
-def test_a_seek_between_two_of_our_writes_is_left_alone_and_what_was_moved_is_named(theirs: str) -> None:
+def test_seek_stops_at_another_seek_and_names_the_leases_it_moved(theirs: str) -> None:
     """Its snapshot is not kept yet when ours looks for newer ones."""
     world = handled()
     put(world, 10, 60)

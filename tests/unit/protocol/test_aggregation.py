@@ -340,6 +340,6 @@ def test_aggregate_writes_the_kpls_bytes_with_each_key_once() -> None:
     assert written == framed(KEY_B, KEY_A, delimited(2, b"12"), row(b"x", 0), row(b"y", 1, 0), row(b"", 0, 0))
 
 
-def test_aggregate_refuses_to_write_what_readers_would_take_for_plain_data() -> None:
+def test_aggregate_refuses_to_pack_no_records() -> None:
     with pytest.raises(ValueError, match="at least one user record"):
         aggregate([])

@@ -42,7 +42,7 @@ def row(**odd: AttributeValue) -> dict[str, AttributeValue]:
 
 
 @pytest.mark.parametrize("text", ["9" * 400 + "d", "999999999999d", "99999999999999999999h"])
-def test_a_duration_beyond_what_a_duration_can_be_is_a_settings_error(text: str) -> None:
+def test_duration_beyond_timedelta_is_a_settings_error(text: str) -> None:
     with pytest.raises(SettingsError, match="36,525 days"):
         parse_duration("window", text)
 

@@ -149,7 +149,7 @@ def test_we_create_a_child_as_java_does(writer: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("writer", JAVAS)
-def test_we_end_a_shard_as_java_does_but_for_the_owner_who_leaves(writer: str) -> None:
+def test_shard_end_equals_javas_but_releases_the_owner(writer: str) -> None:
     theirs = ROWS[writer]["ended"]
     before = {name: value for name, value in theirs.items() if name != "childShardIds"}
     before |= {"checkpoint": {"S": "9" * 56}, "checkpointSubSequenceNumber": {"N": "0"}}
@@ -169,7 +169,7 @@ def test_we_end_a_shard_as_java_does_but_for_the_owner_who_leaves(writer: str) -
 
 
 @pytest.mark.parametrize("writer", ["kcl_2", "kcl_3", *OF_SEVERAL])
-def test_java_leaves_our_holder_on_what_it_takes_from_us(writer: str) -> None:
+def test_java_leaves_our_holder_on_a_lease_it_takes(writer: str) -> None:
     """So that an owner of ours is told by the owner, and the holder says only which of its invocations."""
     taken = lease_of(writer, "taken_from_sublet")
     assert str(taken.lease_owner).startswith("kcl")
@@ -187,7 +187,7 @@ def test_kcl_entity_that_is_no_lease_decodes_to_none(kind: str) -> None:
     assert decode_row(ROWS["kcl_3"][kind]) is None
 
 
-def test_3x_writes_what_else_it_keeps() -> None:
+def test_recorded_rows_of_kcl_3_include_its_other_entities() -> None:
     assert {"entity_LEADER", "entity_WORKER_METRIC_STATS", "entity_CLIENT_VERSION_MIGRATION"} <= set(ENTITIES)
 
 

@@ -136,7 +136,7 @@ def test_small_aggregates_are_taken_apart_no_further_than_asked() -> None:
         "a large field with an impossible number",
     ],
 )
-def test_a_large_record_is_what_it_would_be_at_once(
+def test_large_record_deaggregates_like_a_small_one(
     data: bytes, inside: HashKeyRange | None, expected: tuple[int, int, int]
 ) -> None:
     """User records, those out of range, and whether it was delivered whole."""

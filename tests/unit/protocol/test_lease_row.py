@@ -145,7 +145,7 @@ def test_a_lease_that_starts_at_a_moment_says_so_to_kcl_rust_too() -> None:
         ("3@50:2..garbage", 0, None),
     ],
 )
-def test_attempts_say_of_what_they_are(text: str, attempts: int, tried: Tried | None) -> None:
+def test_attempts_name_the_records_they_count(text: str, attempts: int, tried: Tried | None) -> None:
     row = {**encode_row(Lease("k", Checkpoint("50", 2))), "subletAttempts": {"S": text}}
     lease = lease_of(row)
     assert (lease.attempts, lease.tried) == (attempts, tried)

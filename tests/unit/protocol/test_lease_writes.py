@@ -215,6 +215,6 @@ def test_a_pin_says_the_moment_to_kcl_rust_too() -> None:
         )
 
 
-def test_adding_to_what_is_no_number_is_refused_as_dynamodb_does() -> None:
+def test_adding_to_a_text_attribute_is_refused_as_by_dynamodb() -> None:
     row = encode_row(HELD) | {"ownerSwitchesSinceCheckpoint": {"S": "two"}}
     assert apply_to(writes.acquire(HELD.fence, OTHER, "h"), row) is None

@@ -404,7 +404,7 @@ def test_lease_events_are_reported() -> None:
     assert world.told(EventKind.LEASE_RELEASED) == 2
 
 
-def test_a_lease_that_another_asks_for_is_given_and_what_was_out_counts_no_more() -> None:
+def test_requested_lease_is_released_and_its_records_can_no_longer_be_acked() -> None:
     world = PulledWorld(shards=2)
     fast: dict[str, Any] = {"failover_time": timedelta(seconds=6), "heartbeat_interval": SECOND}
     with world.consumer(worker_id="first", **fast) as first:
@@ -495,7 +495,7 @@ def test_a_lease_is_released_though_its_records_are_not_taken() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "drain"])
-def test_a_signal_handler_may_end_it_though_it_interrupts_who_holds_the_lock(end: str) -> None:
+def test_signal_handler_may_end_a_pull_that_holds_the_lock(end: str) -> None:
     world = PulledWorld()
     world.put(["a0"])
     with world.consumer() as consumer:

@@ -164,7 +164,7 @@ def test_running_program_is_told_of_an_update_and_ended_by_a_conflicting_one(ord
         )
 
 
-def test_a_consumer_that_is_deleted_ends_who_pulls_from_it(orders: Stream) -> None:
+def test_deleting_a_consumer_ends_its_pulls(orders: Stream) -> None:
     consumer = orders.create_consumer("audit")
     with pytest.raises(LeaseTableNotFound):
         meanwhile(orders, consumer, lambda: orders.delete_consumer("audit"))

@@ -52,7 +52,7 @@ def checkpoints(ports: Ports) -> list[str]:
     return [lease.checkpoint.sequence_number for lease in ports.table.scan().leases]
 
 
-def test_stop_ends_every_pull_and_what_is_said_of_records_still_counts(world: PulledWorld) -> None:
+def test_stop_ends_every_pull_and_later_acks_still_count(world: PulledWorld) -> None:
     def stop_later() -> None:
         world.sleep(10)
         consumer.stop()

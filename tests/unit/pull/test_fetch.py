@@ -63,7 +63,7 @@ def test_records_come_while_it_waits() -> None:
 
 
 @pytest.mark.parametrize("later", [0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 1.9])
-def test_a_fetch_of_a_second_gets_what_was_put_into_a_shard_that_is_polled_each_two(later: float) -> None:
+def test_short_fetch_gets_a_record_of_a_shard_polled_less_often(later: float) -> None:
     world = PulledWorld()
     with world.consumer(idle_poll_interval=timedelta(seconds=2)) as consumer:
         world.sleep(30 + later)
@@ -274,7 +274,7 @@ def test_term_sets_a_record_aside_and_is_done_when_the_destination_has_taken_it(
     assert world.checkpoints["shardId-000000000000"] == record.user_record.checkpoint
 
 
-def test_attempts_are_not_known_to_who_has_the_lease_next() -> None:
+def test_attempts_restart_with_the_next_owner() -> None:
     """They are counted by the program that put the record back, and stand in no table."""
     world = PulledWorld()
     world.put(["a1"])

@@ -69,7 +69,7 @@ def test_interrupted_pull_finishes_and_checkpoints_every_record(step: int) -> No
 
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=explores)])
 @pytest.mark.parametrize("auto_ack", [False, True])
-def test_a_record_that_an_interrupt_kept_from_who_asked_comes_again(auto_ack: bool, step: int) -> None:
+def test_record_lost_to_an_interrupt_is_delivered_again(auto_ack: bool, step: int) -> None:
     """With `auto_ack` too: to ask for the next record says nothing of one that never came."""
     for at in range(1, 200, step):
         seen: list[Record] = []

@@ -250,7 +250,7 @@ def test_bytes_are_counted_as_kinesis_counts_them() -> None:
     assert ends_of([table._record(0, "a0"), table._record(1, "b12")]) == [0, 3, 7]
 
 
-def test_a_loop_over_messages_takes_what_is_there() -> None:
+def test_loop_over_messages_takes_prefetched_records() -> None:
     world = PulledWorld()
     world.put(f"a{number}" for number in range(500))
     with world.consumer(poll_bytes=None) as consumer:

@@ -77,7 +77,7 @@ class Bench:
         assert self.loop.offer(data, "key", None, data) is None
 
 
-def test_closing_it_as_its_last_record_is_given_up_still_says_what_came_of_it() -> None:
+def test_close_settles_a_record_that_is_given_up_meanwhile() -> None:
     """It gives the record up by itself, and the program closes it at that moment: nothing is buffered any more."""
     bench = Bench(patience=5 * SECOND)
     bench.refuse = lambda records: [THROTTLED] * len(records)

@@ -211,7 +211,7 @@ def test_a_process_that_does_not_end_by_itself_is_ended_when_its_time_is_over(
 
 
 @pytest.mark.usefixtures("handlers")
-def test_ctrl_c_is_no_gentle_leave_and_who_has_ended_is_not_ended_late() -> None:
+def test_ctrl_c_stops_at_once_and_ends_no_finished_process() -> None:
     clock = FakeClock()
     tasks, ended = TurnTaking(clock), list[int]()
     told = stops(tasks)
@@ -334,7 +334,7 @@ def test_second_signal_message_says_that_no_lease_was_held() -> None:
     assert told_at_the_end("a second SIGINT", []).endswith("SIGINT; no lease was held\n")
 
 
-def test_a_worker_knows_at_any_moment_what_it_would_leave() -> None:
+def test_worker_tells_at_any_moment_what_it_would_leave() -> None:
     world = EngineWorld(NO_WAITING)
     first, _ = world.put("a", "b")
     seen: list[LeftBehind] = []

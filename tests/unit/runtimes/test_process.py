@@ -189,7 +189,7 @@ def test_process_releases_its_lease_when_the_stream_is_deleted(consume: Consume)
     assert consumer.lease().checkpoint.is_sequence_number
 
 
-def test_a_process_that_starts_again_resumes_what_it_held() -> None:
+def test_restarted_process_resumes_its_leases() -> None:
     stream = MemoryStream(1, name="events")
     stream.put("key", b"record")
     (shard,) = stream.list_shards()

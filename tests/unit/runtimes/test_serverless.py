@@ -151,7 +151,7 @@ def test_a_report_has_the_shape_that_the_choice_reads() -> None:
         assert {name: value for name, value in lease.items() if value is not None} == wanted
 
 
-def test_the_longest_report_fits_into_what_a_state_may_hold() -> None:
+def test_longest_report_fits_into_a_state() -> None:
     """Step Functions ends an execution over 256 KiB in a way that no Catch sees."""
     keys = [f"shardId-{n:012}" for n in range(200)]
     claims = tuple(Claim(key, "w" * 100, 10**9, ClaimReason.EXPIRED) for key in keys)

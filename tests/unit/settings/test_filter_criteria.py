@@ -112,7 +112,7 @@ def test_conditions_are_about_leaves_and_an_array_stands_for_its_elements(
     assert any_matches(patterns_of(criteria(pattern)), event) is matches
 
 
-def test_a_number_is_what_is_written() -> None:
+def test_number_matches_by_its_exact_decimal_value() -> None:
     patterns = patterns_of(criteria({"a": [{"anything-but": [1]}]}))
     assert any_matches(patterns, parsed('{"a": 1.00000000000000000001}'))
     assert not any_matches(patterns, parsed('{"a": 1.0}'))

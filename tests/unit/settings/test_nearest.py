@@ -19,7 +19,7 @@ from sublet.settings import DEFINITIONS, nearest, unknown
         ("maximum_retry_atempts", "maximum_retry_attempts"),
     ],
 )
-def test_a_slip_finds_what_was_meant(name: str, meant: str) -> None:
+def test_nearest_finds_the_setting_for_a_slip(name: str, meant: str) -> None:
     assert nearest(name, DEFINITIONS) == meant
 
 

@@ -85,7 +85,7 @@ def refused(error: SettingsError, name: str, value: object, allowed: str) -> Non
         ("handler_concurrency", 0, "from 1 to 10,000"),
     ],
 )
-def test_a_wrong_value_is_refused_with_name_value_and_what_is_allowed(name: str, value: object, allowed: str) -> None:
+def test_wrong_value_is_refused_with_name_value_and_allowed_values(name: str, value: object, allowed: str) -> None:
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **{name: value})  # type: ignore[arg-type]
     refused(error.value, name, value, allowed)
@@ -157,7 +157,7 @@ def test_every_setting_has_a_reason_and_a_default_that_its_text_brings_back(defi
         assert parsed == definition.default == getattr(PLAIN, definition.name)
 
 
-def test_a_definition_is_what_its_field_says() -> None:
+def test_definition_equals_its_field() -> None:
     settings = DEFINITIONS["failover_time"]
     assert (settings.kind, settings.default, settings.only) == (timedelta, 30 * SECOND, None)
     assert (settings.default_text, settings.allowed.described) == ("30s", "3s to 1d")
@@ -180,7 +180,7 @@ def test_a_definition_is_what_its_field_says() -> None:
     }
 
 
-def test_the_least_poll_interval_is_what_kinesis_allows() -> None:
+def test_poll_interval_is_at_least_what_kinesis_allows() -> None:
     least = SECOND / POLLS_PER_SECOND_MAX
     replace(PLAIN, poll_interval=least)
     with pytest.raises(SettingsError):
@@ -481,7 +481,7 @@ def test_forever_is_written_as_in_the_event_source_mapping() -> None:
         ("on_failure_details", "full", "FailureDetails.FULL"),
     ],
 )
-def test_the_text_of_a_choice_is_refused_with_what_belongs_there(name: str, text: str, named: str) -> None:
+def test_text_instead_of_a_choice_is_refused_with_the_member_to_use(name: str, text: str, named: str) -> None:
     """`mode="continuous"` is equal to Mode.CONTINUOUS and not the same: half of the code would go by one, half by the
     other.
     """

@@ -50,7 +50,7 @@ def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | N
         (Ended(), False),
     ],
 )
-def test_a_released_lease_takes_along_what_is_proved_of_its_very_checkpoint(position: Position, is_proof: bool) -> None:
+def test_released_lease_keeps_the_quiet_time_of_its_own_checkpoint(position: Position, is_proof: bool) -> None:
     lease, offset = Lease("shardId-0", Checkpoint("5")), ShardOffset(position, quiet_until=NOW)
     assert quiet_of(lease, offset) == (Quiet(NOW, lease.position) if is_proof else None)
     assert quiet_of(lease, None) is None
@@ -64,7 +64,7 @@ def test_an_empty_shard_is_not_walked_again(start_at: datetime | None) -> None:
     assert quiet_of(lease, ShardOffset(Unread(NOW - timedelta(1)), quiet_until=NOW)) is None
 
 
-def test_a_query_takes_over_what_the_row_proves() -> None:
+def test_query_takes_over_the_quiet_time_of_the_row() -> None:
     """Also for an aggregate that was read to its end: a checkpoint inside it would be opened at the aggregate."""
     lease = Lease("shardId-0", Checkpoint("5", 3))
     proved = replace(lease, quiet=Quiet(NOW, lease.position))

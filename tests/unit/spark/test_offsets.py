@@ -87,7 +87,7 @@ def test_format_of_a_query_that_holds_leases() -> None:
     )
 
 
-def test_format_of_what_is_known_of_the_stream() -> None:
+def test_offset_format_holds_the_streams_description() -> None:
     """An earlier version ignores it."""
     described = StreamDescription(IDENTITY, MOMENT, timedelta(hours=24), RecordDistribution.AUTO)
     shards = {"shardId-0": ShardOffset(Ended())}

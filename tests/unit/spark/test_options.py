@@ -254,7 +254,7 @@ def test_an_external_id_is_in_no_message_of_ours() -> None:
         ("awsSecretKey", "s3cr3t", "no keys in options"),
     ],
 )
-def test_another_connectors_option_is_refused_with_what_to_write_here(name: str, value: str, says: str | None) -> None:
+def test_another_connectors_option_is_refused_with_our_option(name: str, value: str, says: str | None) -> None:
     with pytest.raises(SettingsError, match=re.escape(says or "no such option")) as refused:
         parse_options({"stream": "orders", name: value}, None)
     assert "AKIA" not in str(refused.value)

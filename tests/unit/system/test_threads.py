@@ -33,7 +33,7 @@ def test_tasks_run_beside_the_caller_and_give_their_values(tasks: Tasks) -> None
     assert task.result() == "late"
 
 
-def test_a_tasks_exception_is_raised_to_who_asks(tasks: Tasks) -> None:
+def test_tasks_exception_is_raised_by_its_result(tasks: Tasks) -> None:
     def fail() -> None:
         raise LookupError("this one")
 

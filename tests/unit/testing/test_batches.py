@@ -10,7 +10,7 @@ from sublet.testing import batch, checkpointed
 from sublet.testing.memory.clock import BEGINNING
 
 
-def test_a_batch_is_what_a_handler_meets() -> None:
+def test_made_batch_looks_like_a_handlers_batch() -> None:
     given = batch([b"a", ("customer-7", b"b")], attempt=2, remaining=timedelta(seconds=3))
     assert [(record.partition_key, record.data) for record in given.records] == [
         ("key-0", b"a"),

@@ -191,7 +191,7 @@ class Processor:
 
 
 @pytest.mark.parametrize("handler", [Processor, lambda: Processor()], ids=["class", "factory"])  # noqa: PLW0108 - a factory
-def test_a_record_processor_is_done_with_what_it_checkpoints(handler: Callable[[], object]) -> None:
+def test_simulate_counts_a_record_processors_checkpoints_as_done(handler: Callable[[], object]) -> None:
     simulate(handler, [0, 2], handler_contract=HandlerContract.RECORD_PROCESSOR, check=all_finished)
 
 

@@ -107,7 +107,7 @@ def test_a_lease_is_stolen_as_it_stands_from_the_owner_that_was_seen(
         "long ago",
     ],
 )
-def test_an_owner_is_asked_for_what_another_is_on_its_way_to_steal(
+def test_owner_is_asked_for_a_lease_with_a_dispatched_steal(
     own: str, sent: dict[str, Dispatched], row: Lease, now: datetime, is_asked: bool
 ) -> None:
     assert asked_of([own], sent, [row, FREE_TOO], now) == (frozenset({row.lease_key}) if is_asked else frozenset())

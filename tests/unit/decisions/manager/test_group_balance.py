@@ -93,7 +93,7 @@ def test_java_workers_take_nothing_back(java: list[str], sublet: list[str]) -> N
     assert settled(world) == ({"a": 25, "b": 25}, {2: 10, 3: 10})
 
 
-def test_a_group_of_java_s_alone_has_what_java_takes() -> None:
+def test_group_of_java_workers_keeps_the_leases_that_java_takes() -> None:
     """No worker gives a lease away: one that has too few steals it."""
     world = BalanceWorld(50, GROUP, sublet=A, java=B)
     world.give(A, each=3)

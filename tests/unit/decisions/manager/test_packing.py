@@ -25,7 +25,7 @@ def test_an_execution_holds_no_more_items_than_run_at_once(items: int, sizes: li
     assert MAP_ITEMS_MAX == 40
 
 
-def test_a_claim_is_fenced_by_what_was_seen() -> None:
+def test_claim_is_fenced_by_the_row_that_was_read() -> None:
     lease = Lease("0", TRIM_HORIZON, lease_owner="bar", lease_counter=41)
     (item,) = pack([Choice(lease, "us", ClaimReason.EXPIRED)], ONE_EACH, Random(7))
     (claim,) = item.claims

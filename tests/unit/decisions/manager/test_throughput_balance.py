@@ -178,7 +178,7 @@ def test_balance_is_restored_after_workers_die() -> None:
     assert max(load.values()) <= 1.1 * fmean(load.values())
 
 
-def test_a_move_is_a_lease_and_who_takes_it() -> None:
+def test_move_names_a_lease_and_its_thief() -> None:
     live = fleet({"a": [5.0] * 6, "b": [5.0, 5.0]})
     assert moves_by_throughput(live, live, ("a",), 1, RANK) == ()
     assert moves_by_throughput(live, {}, live, 1, RANK) == ()

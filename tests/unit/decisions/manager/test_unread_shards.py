@@ -94,7 +94,7 @@ def test_whom_a_living_owner_holds(lease: Lease, is_asked: bool) -> None:
     assert probes == (Probes(held=(lease,)) if is_asked else Probes())
 
 
-def test_children_of_what_cannot_be_read_wait() -> None:
+def test_child_of_an_unreadable_row_is_not_probed() -> None:
     assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == Probes((CHILD,))
     assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Probes()
 

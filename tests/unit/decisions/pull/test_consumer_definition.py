@@ -74,7 +74,7 @@ def test_an_option_of_a_later_version_is_not_passed_over() -> None:
         by_definition(terms(), {}, {**options_of(terms()), "reads_backwards": "true"})
 
 
-def test_an_update_changes_what_was_given_and_nothing_else() -> None:
+def test_update_changes_the_given_options_alone() -> None:
     defined = options_of(terms(failover_time=MINUTE))
     after = updated(defined, terms(), given_options({"ack_wait": MINUTE}))
     assert after == {**defined, "ack_wait": "1m"}

@@ -55,7 +55,7 @@ def test_a_fetch_is_over_at_its_count() -> None:
     assert fetch.demand().max_records == 0
 
 
-def test_a_fetch_wants_what_is_left_of_its_records_and_bytes() -> None:
+def test_fetch_demands_the_rest_of_its_records_and_bytes() -> None:
     fetch = fetch_of(5, None).give(10)
     assert fetch is not None
     assert fetch.demand() == Demand(4, None, 4, 0)
@@ -103,7 +103,7 @@ def test_both_maxima_at_once_are_refused() -> None:
         {"threshold_bytes": 5},
     ],
 )
-def test_a_threshold_is_within_what_it_is_of(given: dict[str, Any]) -> None:
+def test_threshold_is_refused_beyond_its_maximum(given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="threshold"):
         consume_of(max_records=10, **given)
 

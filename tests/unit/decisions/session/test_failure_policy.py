@@ -73,7 +73,7 @@ def test_records_have_the_answer_to_the_smallest_call_that_they_were_in() -> Non
     assert len(called) == 3, "one for each size"
 
 
-def test_a_call_that_did_all_of_its_run_says_nothing_of_what_is_left() -> None:
+def test_finished_call_is_no_answer_for_the_records_left() -> None:
     called = after_answer((), Run(0, 4), WHOLE)
     called = after_answer(called, Run(0, 2), Answer(2))
     assert last_answer(called, Run(2, 4)) is WHOLE

@@ -153,7 +153,7 @@ def test_moved_from_is_where_the_checkpoint_may_have_been_before_the_move() -> N
     ("row", "is_true"),
     [("2", False), ("3", True), ("4", True), ("5", True), ("6", False), ("LATEST", False)],
 )
-def test_a_move_within_what_is_known_and_finished_is_true_too(row: str, is_true: bool) -> None:
+def test_moved_checkpoint_is_true_within_the_finished_records(row: str, is_true: bool) -> None:
     assert is_true_too(Checkpoint(row), Checkpoint("3"), Checkpoint("5")) is is_true
     assert not is_true_too(LATEST, TRIM_HORIZON, Checkpoint("5"))
 
@@ -199,7 +199,7 @@ def test_a_table_out_of_reach_is_no_loss_until_another_may_have_it() -> None:
     assert after_failure(HELD, BEAT, False, NOW, FAILOVER).tenure is Tenure.LOST
 
 
-def test_read_again_it_goes_on_from_what_the_row_says() -> None:
+def test_lease_read_again_goes_on_from_its_row() -> None:
     later = replace(LEASE, checkpoint=Checkpoint("9"))
     assert after_reading(HELD, later) == Holding(later, NOW)
     assert after_reading(HELD, ASKED) is HELD, "the next write is refused, and begins to drain"

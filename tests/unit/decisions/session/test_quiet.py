@@ -75,7 +75,7 @@ def test_a_reader_that_was_given_no_record_does_not_know_how_near_the_one_before
     assert walked.quiet(AT_100) is not None
 
 
-def test_a_reader_that_was_opened_at_a_moment_notes_what_goes_two_minutes_beyond() -> None:
+def test_quiet_time_is_noted_two_minutes_beyond_the_opened_timestamp() -> None:
     walked = begun(ReadPosition(IteratorType.AT_TIMESTAMP, "100", NOW - HOUR))
     assert walked.after(empty(HOUR - ARRIVALS_DIFFER_BY)).quiet(AT_100) is None
     assert walked.after(empty(HOUR - ARRIVALS_DIFFER_BY - SECOND)).quiet(AT_100) is not None

@@ -215,5 +215,5 @@ def test_proof_of_the_last_read_record_holds_for_a_minute() -> None:
     ],
     ids=["at the tip", "far behind", "at the shard's end", "records"],
 )
-def test_a_page_shows_what_follows_unless_it_is_empty_and_more_is_to_come(page: Page, shows: bool) -> None:
+def test_page_shows_what_follows_unless_empty_and_behind(page: Page, shows: bool) -> None:
     assert shows_what_follows(page) is shows

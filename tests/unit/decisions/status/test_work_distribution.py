@@ -30,7 +30,7 @@ def lease(key: str, owner: str | None = None, kbps: float | None = None) -> Leas
     return Lease(key, Checkpoint("5"), 7, owner, throughput_kbps=kbps)
 
 
-def test_groups_and_workers_with_what_they_have() -> None:
+def test_distribution_lists_groups_and_workers_with_their_load() -> None:
     found = distribution(
         lease("s1", "zone-a:1", 5.0),
         lease("s2", "zone-a:1", 2.5),

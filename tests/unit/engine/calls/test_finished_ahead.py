@@ -244,7 +244,7 @@ def test_once_another_has_written_it_is_void(voids: Callable[[World], None]) -> 
     assert since in (0, covered)
 
 
-def test_an_owner_whose_position_is_moved_notes_nothing_of_what_it_knew() -> None:
+def test_owner_forgets_finished_ahead_when_its_position_is_moved() -> None:
     """It is rewound while calls are under way; the owner dies before it has begun again."""
     world = World(replace(SIDE_BY_SIDE, handler_attempts=100, heartbeat_interval=5 * SECOND))
     world.world.at(31 * SECOND, lambda: moved_to(TRIM_HORIZON)(world))
@@ -341,7 +341,7 @@ def test_checkpoints_by_the_handler_count_in_their_lane() -> None:
     assert done == Counter(b"%d" % n for n in range(200))
 
 
-def test_a_checkpoint_notes_what_is_beyond_it_and_takes_away_what_it_passes() -> None:
+def test_checkpoint_writes_finished_ahead_and_removes_what_it_passes() -> None:
     world = World(replace(SIDE_BY_SIDE, checkpoint_interval=timedelta(0)))
     noted: list[bool] = []
 

@@ -387,7 +387,7 @@ def test_window_ends_when_calls_hang_in_all_slots_and_their_replacements() -> No
     assert "this process ends" in world.log.messages("error")
 
 
-def test_a_process_that_ends_does_so_though_what_hung_comes_back_meanwhile() -> None:
+def test_process_ends_though_its_hung_call_returns_meanwhile() -> None:
     world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=1)
     world.handler.script = hanging(world, b"poison", lasts=MINUTE)
     worker = world.worker()

@@ -66,7 +66,7 @@ def test_failures_are_not_written_to_the_row_because_their_records_are_unknown()
     assert world.table.lease().attempts == 0
 
 
-def test_a_checkpoint_by_position_says_what_came_of_it() -> None:
+def test_checkpoint_at_tells_its_result() -> None:
     world = EngineWorld(MANUAL)
     world.put("a", "b", "c")
     works, said = world.table.disturb, list[CheckpointReply]()
@@ -232,7 +232,7 @@ def test_a_handler_that_checkpoints_seldom_does_not_stall() -> None:
     assert len(checkpoints(world)) == 1
 
 
-def test_a_failed_call_brings_what_it_has_not_checkpointed() -> None:
+def test_failed_call_repeats_only_uncheckpointed_records() -> None:
     world = EngineWorld(MANUAL)
     world.put("a", "b", "c")
     seen: list[list[bytes]] = []

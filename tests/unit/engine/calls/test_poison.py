@@ -199,7 +199,7 @@ def test_records_batched_with_a_killing_record_are_called_twice_before_set_aside
 
 
 @pytest.mark.parametrize(("batch_size", "repeated"), [(10_000, 0), (100, 200), (10, 210)])
-def test_narrowing_down_keeps_what_it_has_done(batch_size: int, repeated: int) -> None:
+def test_narrowing_down_repeats_few_records(batch_size: int, repeated: int) -> None:
     """What the first crash finds unwritten comes again once, and nothing a third time, however long the interval
     between checkpoints. Written by that alone it took 121 starts with batches of ten, and 18,000 repeats.
     """

@@ -216,7 +216,7 @@ def test_attempts_in_the_row_apply_to_the_batch_after_its_checkpoint_only() -> N
     assert [batch.attempt for batch in world.handler.batches] == [3, 1, 2, 3]
 
 
-def test_attempts_of_records_that_are_gone_are_not_those_of_what_follows() -> None:
+def test_attempts_of_trimmed_records_do_not_count_for_later_ones() -> None:
     """Trimmed, or no longer wanted by a filter."""
     world, numbers = world_with(RETRY_TWICE, "bad")
     row: dict[str, Any] = {**(world.table.real.row(world.table.lease().lease_key) or {})}
@@ -364,7 +364,7 @@ def test_a_stop_while_a_batch_fails_keeps_its_attempts() -> None:
     assert world.table.lease().attempts == 1
 
 
-def test_the_batch_names_who_gave_it_up_and_that_an_earlier_window_raised() -> None:
+def test_set_aside_batch_names_its_holder_and_an_earlier_windows_failure() -> None:
     """The destination's refusals outlast a window: the next one asks it first, with no call of its own to tell of."""
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination.refusals = 5

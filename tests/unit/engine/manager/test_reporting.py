@@ -75,7 +75,7 @@ def looked_at(settings: Settings, *in_lease_table: WorkerReport) -> tuple[Worker
     return look_at_reports(LeaseScan((), reports=in_lease_table), world.ports, settings).reports
 
 
-def test_the_table_of_their_own_is_asked_by_those_who_would_report_there() -> None:
+def test_reports_own_table_is_read_only_by_those_who_would_report_there() -> None:
     assert looked_at(CONTINUOUS) == (IN_OWN_TABLE,)
     assert looked_at(CONTINUOUS, OURS) == (OURS, IN_OWN_TABLE)
     assert looked_at(CONTINUOUS, JAVA) == (JAVA,)
@@ -111,7 +111,7 @@ def test_a_leaving_process_deletes_its_report() -> None:
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
 
 
-def test_a_tick_takes_back_what_it_no_longer_is_to_report() -> None:
+def test_tick_removes_a_report_that_is_no_longer_due() -> None:
     world, reports = world_with(JAVA, OURS)
     make_reports(ReportPlan(remove=(OURS,)), world.ports)
     assert (reports.get("orders-lambda-0"), reports.get("java-1")) == (None, JAVA)
@@ -124,7 +124,7 @@ def test_no_report_is_made_without_the_port() -> None:
     assert reports.get("orders-lambda-0") is None
 
 
-def test_heartbeats_and_checkpoints_say_what_a_lease_brings() -> None:
+def test_heartbeats_and_checkpoints_write_the_throughput() -> None:
     """KCL's leader goes by it: a KiB in the first ten seconds, of which half is left after as long again, with nothing
     more.
     """

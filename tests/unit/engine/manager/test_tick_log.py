@@ -48,7 +48,7 @@ def test_a_tick_that_takes_nothing_says_nothing() -> None:
     assert "leases chosen" not in [line.message for line in world.log.lines]
 
 
-def test_a_tick_tells_its_target_and_what_it_takes() -> None:
+def test_tick_logs_its_target_and_chosen_leases() -> None:
     world = EngineWorld(CONTINUOUS, shards=3)
     world.change_lease(SHARD, lease_owner="java", lease_counter=7)
     world.manager().tick()

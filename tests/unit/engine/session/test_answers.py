@@ -62,7 +62,7 @@ def test_row_and_status_show_unanswered_reads_until_they_are_answered() -> None:
     assert "subletUnanswered" not in encode_row(world.table.lease())
 
 
-def test_another_writer_voids_what_the_row_says_of_reads() -> None:
+def test_unanswered_mark_is_void_after_another_writer() -> None:
     row = encode_row(Lease(SHARD, Checkpoint("5"), 7, unanswered_since=EngineWorld().clock.now()))
     read = decode_row(row)
     assert isinstance(read, Lease)

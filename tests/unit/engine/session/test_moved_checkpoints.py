@@ -82,7 +82,7 @@ def test_moved_to_where_a_shard_may_begin(settings: Settings, moved_to: Checkpoi
     assert world.handler.data() == [b"a", b"b", b"c", *again]
 
 
-def test_moved_forward_what_lies_between_is_not_read() -> None:
+def test_checkpoint_moved_forward_skips_the_records_between() -> None:
     world = EngineWorld(replace(AT_ONCE, poll_limit=1))
     numbers = world.put("a", "b", "c", "d")
 

@@ -249,7 +249,7 @@ def test_a_fetched_page_is_handled_only_after_the_one_before_it() -> None:
     assert world.handler.data() == [str(n).encode() for n in range(30)]
 
 
-def test_a_budget_gives_only_what_is_left_and_takes_it_back() -> None:
+def test_budget_gives_at_most_its_rest_and_takes_it_back() -> None:
     world = EngineWorld()
     budget = Budget(100, 10, world.tasks)
     assert budget.take(PageSize(60, 5))

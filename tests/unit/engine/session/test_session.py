@@ -104,7 +104,7 @@ def test_catch_up_does_not_leave_while_it_is_behind() -> None:
     assert world.handler.data() == [b"a", b"b", b"c"]
 
 
-def test_continuous_stays_at_the_tip_and_handles_what_comes() -> None:
+def test_continuous_stays_at_the_tip_and_handles_new_records() -> None:
     world = EngineWorld(CONTINUOUS)
     world.at(30 * SECOND, lambda: world.put("late"))
     assert only(world.window()).outcome is Outcome.WINDOW_ENDED
@@ -250,7 +250,7 @@ def test_a_large_aggregate_as_it_was_put_is_one_record() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[1], 2_099)
 
 
-def test_a_report_counts_what_came_in_all_pages() -> None:
+def test_report_counts_the_records_of_all_pages() -> None:
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put("a", "bc", "d")
     world.clock.advance(MINUTE)

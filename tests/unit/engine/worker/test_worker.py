@@ -39,7 +39,7 @@ from tests.doubles.engine_world import (
 CHILD_1, CHILD_2 = "shardId-000000000001", "shardId-000000000002"
 
 
-def test_a_window_handles_what_is_there_and_gives_the_lease_back() -> None:
+def test_window_handles_the_waiting_records_and_releases_the_lease() -> None:
     world = EngineWorld()
     sequence_numbers = world.put("a", "b", "c")
     report = world.window()
@@ -492,7 +492,7 @@ def test_a_thread_that_cannot_be_started_ends_the_window_with_every_lease_releas
 
 
 @pytest.mark.parametrize("failure", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
-def test_a_handler_that_raises_what_is_no_exception_has_failed_like_any_other(
+def test_handler_that_raises_a_base_exception_has_failed(
     failure: type[BaseException],
 ) -> None:
     """Its siblings go on, and are heartbeaten."""

@@ -46,7 +46,7 @@ def bash_completes(tmp_path: Path, *words: str) -> list[str]:
         (["no-such", ""], []),
     ],
 )
-def test_bash_offers_what_there_is(tmp_path: Path, words: list[str], offered: list[str]) -> None:
+def test_bash_completes_commands_and_options(tmp_path: Path, words: list[str], offered: list[str]) -> None:
     assert bash_completes(tmp_path, *words) == offered
 
 
@@ -86,7 +86,7 @@ def test_zsh_and_fish_name_every_command_and_option_and_their_quotes_are_closed(
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
 @pytest.mark.parametrize(("line", "offered"), [("pee", "peek"), ("peek --gr", "--grep"), ("completion fi", "fish")])
-def test_fish_offers_what_there_is(tmp_path: Path, line: str, offered: str) -> None:
+def test_fish_completes_commands_and_options(tmp_path: Path, line: str, offered: str) -> None:
     script = tmp_path / "sublet.fish"
     script.write_text(fish(ALL))
     program = f"source {script}; complete -C 'sublet {line}'"

@@ -21,7 +21,7 @@ UNKNOWN = Finding(Check.ALARMS, Severity.NOT_CHECKED, "these credentials lack cl
     ("found", "plain", "strict"),
     [((WELL,), 0, 0), ((WELL, WARNING), 0, 1), ((WELL, UNKNOWN), 0, 1), ((BAD, UNKNOWN), 1, 1)],
 )
-def test_the_exit_code_is_for_what_is_bad(found: tuple[Finding, ...], plain: int, strict: int) -> None:
+def test_doctor_exit_code_follows_its_findings(found: tuple[Finding, ...], plain: int, strict: int) -> None:
     assert exit_code(found, strict=False) == plain
     assert exit_code(found, strict=True) == strict
 

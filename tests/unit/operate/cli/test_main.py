@@ -60,7 +60,7 @@ def test_a_command_that_takes_an_application_takes_a_stream_too(
         assert re.search(r"^ +--stream\b", said, re.MULTILINE)
 
 
-def test_no_help_loads_what_only_running_needs() -> None:
+def test_run_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from sublet.operate.cli.main import main\n"
         "try: main(['run', '--help'])\n"

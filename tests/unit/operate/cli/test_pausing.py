@@ -74,7 +74,7 @@ def test_pause_names_the_order_it_replaces_and_its_author() -> None:
     assert line.endswith("the drain by anna@desk since 2026-11-23T08:00:00Z until 2026-11-23T10:00:00Z")
 
 
-def test_a_release_says_who_still_holds_the_lease() -> None:
+def test_release_names_the_worker_that_still_holds_the_lease() -> None:
     request = replace(PAUSE, order=Order.RELEASE)
     assert list(ordered_lines("orders", Ordered(request, LEASES[:1], ()))) == ["orders: no worker holds shardId-0"]
     assert list(ordered_lines("orders", Ordered(request, LEASES[:1], LEASES[:1]))) == [
@@ -82,7 +82,7 @@ def test_a_release_says_who_still_holds_the_lease() -> None:
     ]
 
 
-def test_progress_names_some_of_what_is_left() -> None:
+def test_progress_names_some_leases_still_held() -> None:
     assert progress_text(LEASES) == (
         "4 still held: shardId-0 by orders-0, shardId-1 by orders-1, shardId-2 by orders-2 and others"
     )

@@ -54,7 +54,7 @@ def test_peek_starts_at_the_checkpoint_within_an_aggregate() -> None:
     assert world.table.real.rows() == before
 
 
-def test_the_application_s_settings_show_what_its_handler_gets() -> None:
+def test_peek_applies_the_applications_settings() -> None:
     world = world_with_records()
     of_settings = replace(world.settings, deaggregate=False)
     shown = wanted(

@@ -142,7 +142,7 @@ def test_lines_are_records_without_their_ends() -> None:
     assert list(data_of(Namespace(lines=False, data="é"), [])) == ["é".encode()]
 
 
-def test_a_line_that_is_refused_is_told_with_what_was_put_before(stream: Stream) -> None:
+def test_refused_line_error_counts_the_records_put_before_it(stream: Stream) -> None:
     with pytest.raises(StreamError, match="; 2 records before it were put"):
         put(stream, [b"1", b"2", bytes(11 * 2**20)], "k")
     with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 record before it was put"):

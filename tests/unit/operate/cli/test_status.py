@@ -243,7 +243,7 @@ def test_status_prints_all_lines_unless_watched_on_a_terminal(
     assert graph.startswith("lag   |")
 
 
-def test_bars_are_to_the_scale_of_the_most_and_what_is_not_known_is_empty() -> None:
+def test_bars_scale_to_the_maximum_and_are_empty_when_unknown() -> None:
     assert bars([None, 0, 1, 4, 8], plain=False) == " ▁▂▅█"
     assert bars([None, 0, 1, 4, 8], plain=True) == " ._+#"
     assert bars([0, 0], plain=False) == "▁▁"

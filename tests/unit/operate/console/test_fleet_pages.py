@@ -148,7 +148,7 @@ def test_failures_page_counts_set_aside_batches_and_shows_the_redrive_command() 
     assert parser().parse_args(shlex.split(shown[1])[1:]).command.name == "redrive"
 
 
-def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
+def test_unreadable_destination_hides_no_shard_of_the_failures_page() -> None:
     def refused() -> SetAsideWaiting:
         raise CheckRefused("these credentials lack sqs:GetQueueAttributes")
 
@@ -159,7 +159,7 @@ def test_a_destination_that_does_not_say_what_it_keeps_hides_no_shard() -> None:
     assert "no shard fails" in page
 
 
-def test_the_history_of_a_shard_says_who_moved_it() -> None:
+def test_shard_page_tells_who_moved_the_shard() -> None:
     world = world_of_two_workers()
     client = ConsoleClient(world)
     world.orders.stream.put("a", b"x", 0)

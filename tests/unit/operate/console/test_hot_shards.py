@@ -43,7 +43,7 @@ def page_of(world: ConsoleWorld, path: str) -> str:
     return unescape(ConsoleClient(world).get(f"/a/orders{path}").text)
 
 
-def test_a_shards_page_says_what_sublet_hot_says() -> None:
+def test_shard_page_shows_what_sublet_hot_shows() -> None:
     world = hot_world()
     for shard in world.orders.heat():
         page = page_of(world, f"/shards/{shard.shard_id}")

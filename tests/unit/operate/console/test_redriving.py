@@ -62,7 +62,7 @@ def planned(client: ConsoleClient, **fields: str) -> str:
     return path
 
 
-def test_a_redrive_is_planned_then_carried_out_and_what_it_handled_is_removed() -> None:
+def test_redrive_page_plans_redrives_and_removes_handled_batches() -> None:
     got: list[bytes] = []
 
     def handle(batch: Batch) -> None:

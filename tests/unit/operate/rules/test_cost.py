@@ -26,7 +26,7 @@ def named(load: Load, start: str) -> list[PricedDesign]:
 
 
 @pytest.mark.parametrize("mode", CATCH_UP_WINDOWS)
-def test_a_windows_writes_and_log_are_what_was_counted(mode: str) -> None:
+def test_writes_and_log_bytes_of_a_window_equal_the_counted_ones(mode: str) -> None:
     windows = CATCH_UP_WINDOWS[mode]
     assert COUNTED_WRITES[mode] == WRITES_PER_WINDOW * windows
     assert COUNTED_LOG_BYTES[mode] == pytest.approx(LOG_BYTES_PER_WINDOW * windows, rel=0.05)

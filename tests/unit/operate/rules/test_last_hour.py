@@ -25,7 +25,7 @@ ONE = shard_status(0, Word.OK, Because.LAG_FALLS, lag=30 * SECOND, kbps=2.0, his
 OTHER = shard_status(1, Word.OK, Because.LAG_FALLS, lag=20 * SECOND, kbps=1.5, history=(seen(2.9, 2 * MINUTE),))
 
 
-def test_the_first_look_knows_what_owners_have_left_and_the_worst_of_a_minute_counts() -> None:
+def test_first_look_takes_the_owners_reports_and_the_worst_of_each_minute() -> None:
     hour = LastHour().after(fleet_of(ONE, OTHER))
     assert by_minute(hour.lags, NOW)[-4:] == [120.0, None, None, 30.0]
     assert by_minute(hour.kbps, NOW)[-2:] == [None, 3.5]
@@ -49,7 +49,7 @@ def test_last_hour_prefers_metrics_and_fills_in_with_looks() -> None:
     assert len(hour.lags) == 3
 
 
-def test_later_looks_move_it_on_and_what_is_an_hour_old_is_forgotten() -> None:
+def test_last_hour_forgets_values_older_than_an_hour() -> None:
     hour = LastHour().after(fleet_of(ONE))
     later = replace(fleet_of(replace(ONE, lag=None, kbps=None)), at=NOW + 58 * MINUTE)
     hour = hour.after(later)

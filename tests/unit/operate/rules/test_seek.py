@@ -247,7 +247,7 @@ def test_forward_across_a_reshard_the_children_have_rows_before_their_parent_end
     assert [move.shard.shard_id for move in plan.skips] == ["l", "p"], "nothing of the other child is left out"
 
 
-def test_forward_across_two_reshards_what_lies_between_ends_too() -> None:
+def test_seek_forward_across_two_reshards_ends_the_shards_between() -> None:
     left = replace(LEFT, is_open=False)
     grandchild = Shard("g", LOW, "l", starting_sequence_number="40")
     wanted = {"p": END, "l": END, "r": at(26), "g": at(45)}

@@ -33,7 +33,7 @@ def test_a_page_that_has_them_all_counts_exactly() -> None:
 
 
 @pytest.mark.parametrize(("at_start", "at_end"), [(10, 1), (1, 10), (5, 0)])
-def test_ends_that_do_not_agree_say_nothing_of_what_is_between(at_start: float, at_end: float) -> None:
+def test_estimate_is_unknown_when_both_samples_disagree(at_start: float, at_end: float) -> None:
     second = page(second_start(SINCE, UNTIL), at_end)
     assert records_in(SINCE, UNTIL, page(SINCE, at_start), second) is None
 

@@ -64,7 +64,7 @@ def test_a_lease_that_was_seen_without_an_owner_names_none() -> None:
     assert seen.by == ""
 
 
-def test_lines_say_what_is_not_kept_and_nothing_moves_a_cursor() -> None:
+def test_history_lines_name_what_is_not_kept_and_escape_control_characters() -> None:
     lines = list(lines_of(shard_history(LEASE, [replace(SEEK, why="se\x1bek", by="a\x1b")], None, None)))
     assert lines[0] == "2026-11-22T07:51:00Z  'se\\x1bek' by 'a\\x1b': 49:2 -> TRIM_HORIZON"
     assert all(line.isprintable() for line in lines)
@@ -72,7 +72,7 @@ def test_lines_say_what_is_not_kept_and_nothing_moves_a_cursor() -> None:
     assert next(iter(lines_of(shard_history(LEASE, [], None, None)))) == "nothing is known of its past"
 
 
-def test_json_has_null_for_what_is_not_known() -> None:
+def test_history_json_has_null_for_an_unknown_position() -> None:
     earlier = replace(SEEK, then={}, by="")
     assert as_json(shard_history(LEASE, [earlier], None, None))["events"] == [
         {
@@ -85,7 +85,7 @@ def test_json_has_null_for_what_is_not_known() -> None:
     ]
 
 
-def test_a_snapshot_keeps_who_and_where_to_and_an_earlier_versions_is_read() -> None:
+def test_snapshot_keeps_author_and_targets_and_reads_earlier_versions() -> None:
     assert read_snapshot(snapshot_text(SEEK)) == SEEK
     earlier = '{"version": 1, "name": "s", "taken_at": 0, "why": "w", "moved": [], "positions": {"a": ["5", 0, null]}}'
     read = read_snapshot(earlier)

@@ -65,7 +65,7 @@ def test_marks_read_back_and_half_of_one_is_none() -> None:
         assert Mark.from_json(text) is None
 
 
-def test_the_journal_names_what_another_attempt_at_its_own_batch_takes_away() -> None:
+def test_journal_names_the_places_that_a_repeated_batch_removes() -> None:
     journal = Journal(17, ("raw/batch=17", "parsed/batch=17"))
     assert Journal.from_json(journal.to_json()) == journal
     assert left_over(journal, 17) == journal.places

@@ -117,7 +117,7 @@ def test_a_throttled_shard_pays_a_large_page_off_at_two_megabytes_a_second() -> 
     assert isinstance(stream.poll(iterator, 1), Polled)
 
 
-def test_lag_is_the_age_of_what_waits() -> None:
+def test_lag_is_the_age_of_the_oldest_waiting_record() -> None:
     clock = FakeClock()
     stream = MemoryStream(clock=clock)
     for _ in range(3):
