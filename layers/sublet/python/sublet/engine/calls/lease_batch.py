@@ -72,7 +72,8 @@ class LeaseBatch:
                 Attempts(run.attempts + 1, self.tried(run)).note(session.held, progress)
                 if session.held.is_lost:
                     return None
-            records = self.records if run.size == len(self.records) else self.records[run.start : run.end]
+            is_whole = run.size == len(self.records)
+            records = self.records if is_whole else self.records[run.start : run.end]
             first, last, lease = records[0].checkpoint, records[-1].checkpoint, session.held.lease
             call = HandlerCall(
                 lease.lease_key, lease.shard_id, "handle", first, last, len(records), attempt=run.attempts + 1
@@ -93,7 +94,7 @@ class LeaseBatch:
                 done = bisect_right(records, progress.finished, key=attrgetter("checkpoint"))
                 call.finished = max(call.finished, done)
         caller.tally.handled += call.finished
-        if run.size < len(self.records):
+        if not is_whole:
             progress.write_if_due()
         if call.is_held_up and not call.finished:
             return None  # this does not count as an attempt

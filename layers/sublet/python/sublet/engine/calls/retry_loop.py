@@ -12,7 +12,6 @@ from sublet.decisions.session.failure_policy import (
     Call,
     Called,
     Course,
-    Done,
     GiveUp,
     Run,
     SetAside,
@@ -56,7 +55,7 @@ def run_retry_loop(
 ) -> Course:
     """Returns the unfinished rest of the batch: empty unless the batch was given up or calls had to stop."""
     called: tuple[Called, ...] = ()
-    while True:
+    while course.runs:
         match next_step(course, arrived, now(), acts.time_left(), settings):
             case Call(run):
                 answer = acts.call(run)
@@ -76,5 +75,4 @@ def run_retry_loop(
             case GiveUp(why):
                 acts.give_up(why)
                 return course
-            case Done():
-                return course
+    return course

@@ -76,7 +76,9 @@ class SessionLag:
             self._in_hand, self._in_hand_since = (), None
 
     def _after(self, sequence_number: str) -> StreamRecord | None:
-        """The next of the records in hand."""
+        """The next of the records in hand. A batch mostly ends with the last of them, which needs no search."""
+        if not self._in_hand or self._in_hand[-1].sequence_number == sequence_number:
+            return None
         at = bisect_right(self._in_hand, int(sequence_number), key=lambda each: int(each.sequence_number))
         return self._in_hand[at] if at < len(self._in_hand) else None
 
