@@ -36,7 +36,9 @@ def test_three_of_three_as_in_the_guide(points: tuple[float | None, ...], if_bre
     ("points", "if_breaching", "if_not"),
     [((O, M, X, M, X), True, True), ((O, M, X, M, M), True, False), ((M, M, M, M, X), True, False)],
 )
-def test_two_of_three(points: tuple[float | None, ...], if_breaching: bool, if_not: bool) -> None:
+def test_alarm_of_two_points_in_three_fires_as_in_the_guide(
+    points: tuple[float | None, ...], if_breaching: bool, if_not: bool
+) -> None:
     alarm = replace(THREE_OF_THREE, points=2)
     assert judge(replace(alarm, missing=Missing.BREACHING), points) == if_breaching
     assert judge(replace(alarm, missing=Missing.NOT_BREACHING), points) == if_not

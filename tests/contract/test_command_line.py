@@ -214,7 +214,7 @@ def read_all(log: io.RawIOBase) -> str:
     ],
     ids=["a call that hangs", "a function for Python's exit that hangs"],
 )
-def test_after_sigterm_it_ends_in_bounded_time_whatever_its_handler_does(
+def test_process_ends_within_drain_timeout_after_sigterm(
     aws: dict[str, str], tmp_path: Path, script: str, drain: int, said: list[str]
 ) -> None:
     """As a container is stopped: within drain_timeout, before SIGKILL would come, and it names the leases that it

@@ -63,7 +63,7 @@ def test_control_is_replaced_by_one_of_two_operators(store: ControlStore) -> Non
     assert store.control() == replace(PAUSED, round=1)
 
 
-def test_only_a_control_that_cannot_be_read_is_replaced_by_an_empty_one(store: ControlStore) -> None:
+def test_replace_unreadable_empties_only_an_unreadable_control(store: ControlStore) -> None:
     store.keep_control(PAUSED)
     store.replace_unreadable()
     assert store.control() == replace(PAUSED, round=1)

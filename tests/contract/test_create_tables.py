@@ -49,7 +49,7 @@ def created(client: Any, settings: Settings) -> list[str]:
     return said
 
 
-def test_both_are_made_and_said_and_the_second_time_there_is_nothing_to_do(client: Any) -> None:
+def test_both_tables_are_created_once_and_reported(client: Any) -> None:
     settings = orders()
     assert created(client, settings) == [
         f"created lease table {settings.lease_table}, paid per request, with point-in-time recovery",

@@ -266,7 +266,7 @@ def test_a_refusal_that_does_not_say_the_limit_halves_the_messages(said: str) ->
     assert _records(store) == [(str(100 + n), 10_000) for n in range(30)]
 
 
-def test_another_refusal_of_a_queue_is_no_matter_of_size() -> None:
+def test_queue_refusal_for_another_reason_is_raised_as_it_is() -> None:
     class Queue(SqsModel):
         def send_message(self, **_: Any) -> Any:
             said = "Value for parameter X is invalid."

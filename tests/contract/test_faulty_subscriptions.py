@@ -122,7 +122,7 @@ def test_a_fault_of_another_shard_waits(stream: Consumed) -> None:
 @pytest.mark.parametrize(
     ("headers", "key"), [({}, None), ({}, "guess"), ({"origin": "https://elsewhere.example"}, "right")]
 )
-def test_only_who_knows_the_secret_plants_faults(
+def test_planting_a_fault_requires_the_secret(
     embedded_aws: EmbeddedAws, headers: dict[str, str], key: str | None
 ) -> None:
     environment = embedded_aws.environment

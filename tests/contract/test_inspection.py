@@ -117,7 +117,7 @@ def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInsp
     assert inspection.incoming_by_shard(asked, 15 * MINUTE) == {SHARD: Volume(1, 0)}
 
 
-def test_only_alarms_in_alarm_with_what_they_mention(inspection: AwsInspection) -> None:
+def test_inspection_lists_alarms_in_alarm_with_their_mentions(inspection: AwsInspection) -> None:
     cloudwatch: Any = boto3.client("cloudwatch")
     common: dict[str, Any] = {
         "EvaluationPeriods": 1,

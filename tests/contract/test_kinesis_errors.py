@@ -137,7 +137,7 @@ def test_a_throttled_open_is_retried(service: ScriptedService, stream: KinesisSt
 
 
 @pytest.mark.parametrize("call", ["open", "poll"])
-def test_not_found_is_the_shard_while_the_stream_is_there(
+def test_not_found_means_the_shard_while_the_stream_exists(
     service: ScriptedService, stream: KinesisStream, call: str
 ) -> None:
     operation, do = CALLS[call]
@@ -166,7 +166,7 @@ def test_a_position_that_a_listed_shard_does_not_know_is_not_past_retention(
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_not_found_is_the_stream_when_that_is_gone_too(
+def test_not_found_means_the_stream_when_its_listing_fails_too(
     service: ScriptedService, stream: KinesisStream, call: str
 ) -> None:
     operation, do = CALLS[call]

@@ -45,14 +45,14 @@ def test_an_event_comes_at_once(stream: Consumed) -> None:
         assert [record["Data"] for record in next(events)[1]["Records"]] == ["Mg=="]
 
 
-def test_other_calls_are_answered_too(stream: Consumed) -> None:
+def test_other_calls_are_answered_over_http2(stream: Consumed) -> None:
     with posted(stream.aws, "DescribeStreamConsumer", json.dumps({"ConsumerARN": stream.consumer_arn})) as said:
         assert said.readline().strip() == b"200"
         described = json.loads(bytes.fromhex(said.read().decode()))
     assert described["ConsumerDescription"]["ConsumerStatus"] == "ACTIVE"
 
 
-def test_another_secret_is_refused(stream: Consumed) -> None:
+def test_wrong_secret_is_refused_over_http2(stream: Consumed) -> None:
     with posted(stream.aws, "SubscribeToShard", asked(stream), secret="guess") as said:
         assert said.readline().strip() == b"403"
 

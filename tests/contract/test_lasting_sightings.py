@@ -117,7 +117,7 @@ def test_sightings_table_is_not_recreated_without_leases(client: Any) -> None:
         require_tables(client, SETTINGS)
 
 
-def test_both_are_never_made_again_under_a_fleet(client: Any) -> None:
+def test_both_tables_are_not_recreated_under_a_fleet(client: Any) -> None:
     store = a_store(client, may_make=True)
     lose(client, SETTINGS.sightings_table, SETTINGS.lease_table)
     with pytest.raises(LeaseTableNotFound):

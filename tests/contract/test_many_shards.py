@@ -63,7 +63,7 @@ def make_service() -> type[ScriptedService]:
 
 
 @pytest.mark.parametrize("at", [None, StartPosition(StartKind.TRIM_HORIZON)], ids=["all", "at the horizon"])
-def test_all_of_them_are_listed_each_once(stream: PolledStream, at: StartPosition | None) -> None:
+def test_every_shard_is_listed_once(stream: PolledStream, at: StartPosition | None) -> None:
     assert [shard.shard_id for shard in stream.list_shards(at)] == [f"shardId-{n:012}" for n in range(SHARDS)]
 
 

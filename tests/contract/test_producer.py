@@ -126,7 +126,7 @@ def data_of(records: list[UserRecord]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("aggregation_enabled", [True, False])
-def test_each_record_is_where_its_future_says_in_the_order_of_its_key(
+def test_record_is_stored_where_its_future_says_in_order_of_its_key(
     bench: ProducerBench, aggregation_enabled: bool
 ) -> None:
     made = orders(1_000)

@@ -80,7 +80,7 @@ def test_records_lapses_and_the_end_of_a_shard(over_http2: Bench) -> None:
     assert {child.shard_id for child in end_of(reader)[1]} == {SECOND, THIRD}
 
 
-def test_more_than_the_window_comes_as_it_is_read(over_http2: Bench) -> None:
+def test_reader_gets_more_than_the_flow_control_window(over_http2: Bench) -> None:
     assert over_http2.fan_out is not None
     over_http2.fan_out.takes(bytes_a_second=100 * 2**20)
     reader = over_http2.reader()

@@ -146,7 +146,7 @@ def test_records_come_in_order_and_whole(bench_of: Benches) -> None:
     assert all(record.approximate_arrival_timestamp.tzinfo is UTC for record in records)
 
 
-def test_each_start_position(bench_of: Benches) -> None:
+def test_reader_starts_at_each_kind_of_position(bench_of: Benches) -> None:
     bench = bench_of(1)
     bench.put(b"1")
     bench.put(b"2")

@@ -76,7 +76,7 @@ class Came:
         return sum(map(len, self.data.values()))
 
 
-def test_two_streams_are_pushed_and_one_that_loses_its_consumer_is_polled(
+def test_stream_that_loses_its_consumer_is_polled_beside_a_pushed_one(
     two: tuple[Consumed, Consumed], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The other stream stays pushed. Nothing is lost or repeated, each key's records come in order, and what an

@@ -80,7 +80,7 @@ def test_fewer_than_ten_that_fail_let_the_others_of_their_group_pass(failing: in
     assert len(model.messages) == failing
 
 
-def test_ten_failures_hold_their_group_back_and_are_reported() -> None:
+def test_redrive_reports_a_message_group_held_back_by_ten_failures() -> None:
     """This is SQS' rule. All that is known of those behind is how many there are, in all groups together."""
     _, redriving = queue_of(*alone(range(30)), *alone(range(100, 130), SHARDS[1]))
     redriving.fails = {str(number) for number in range(12)}

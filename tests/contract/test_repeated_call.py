@@ -173,7 +173,7 @@ def outcome(polling: Polling) -> object:
         return type(problem)
 
 
-def test_other_credentials_go_through_botocore_once(polling: Polling) -> None:
+def test_renewed_credentials_go_through_botocore_once(polling: Polling) -> None:
     renewed = Credentials("renewed", "another", "token")
     polling.client._request_signer._credentials = renewed
     polling.poll()

@@ -220,7 +220,7 @@ class TestOnDynamoDb:
         items = client.scan(TableName="sightings")["Items"]
         return {item["chunk"]["S"]: len(item["data"]["B"]) for item in items}
 
-    def test_ten_thousand_leases_are_one_write(self, client: Any) -> None:
+    def test_sightings_of_10000_leases_are_one_write(self, client: Any) -> None:
         seen = {
             f"shardId-{n:012}": Sighting(
                 n * 7919 % 100_000, f"app-lambda-{n % 7}", BEGINNING + timedelta(seconds=n % 97)
@@ -239,7 +239,7 @@ class TestOnDynamoDb:
         assert max(sizes.values()) <= CHUNK_BYTES_MAX
         assert DynamoDbSightingStore(lambda: client, "sightings").load().sightings == seen
 
-    def test_ten_thousand_dispatches_are_one_item(self, client: Any) -> None:
+    def test_dispatches_of_10000_leases_are_one_item(self, client: Any) -> None:
         sent = {
             key: Dispatched(LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING)
             for n, key in ((n, f"shardId-{n:012}") for n in range(10_000))
@@ -248,7 +248,7 @@ class TestOnDynamoDb:
         assert store.keep_dispatched(sent, 0)
         assert store.load().dispatched == sent
 
-    def test_our_own_write_repeated_is_no_refusal(self, client: Any) -> None:
+    def test_repeated_write_of_our_own_succeeds(self, client: Any) -> None:
         """botocore repeats a request whose reply got lost."""
         store = DynamoDbSightingStore(lambda: client, "sightings")
         assert store.keep_dispatched(SENT, 0)
@@ -295,14 +295,14 @@ class TestOnDynamoDb:
             with pytest.raises(LeaseTableNotFound, match="no sightings table deleted-sightings"):
                 call()
 
-    def test_another_table_is_named(self, client: Any) -> None:
+    def test_table_with_another_key_is_refused_by_name(self, client: Any) -> None:
         create_table(client, "orders", "orderId")
         store = DynamoDbSightingStore(lambda: client, "orders")
         assert store.load().sightings == {}
         with pytest.raises(LeaseTableKeyUnexpected, match="orders is not a sightings table \\(with the key chunk"):
             store.save(SEEN)
 
-    def test_another_table_is_named_when_its_rows_are_met(self, client: Any) -> None:
+    def test_table_with_foreign_rows_is_refused_by_name(self, client: Any) -> None:
         create_table(client, "orders", "orderId")
         client.put_item(TableName="orders", Item={"orderId": {"S": "1"}})
         store = DynamoDbSightingStore(lambda: client, "orders")

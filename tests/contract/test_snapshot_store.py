@@ -83,7 +83,7 @@ def test_snapshots_are_kept_by_name_and_listed_in_order(store: SnapshotStore) ->
     assert store.snapshots() == (SNAPSHOT,)
 
 
-def test_ten_thousand_shards_fit(store: SnapshotStore) -> None:
+def test_snapshot_of_10000_shards_is_kept(store: SnapshotStore) -> None:
     many = large(10_000)
     assert len(encode_snapshot(many)) > 400_000, "more than an item may hold"
     store.keep_snapshot(many)

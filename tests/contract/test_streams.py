@@ -120,7 +120,7 @@ def test_kcls_own_number_of_a_stream_is_taken_on_trust(make: Make) -> None:
     streams.of(StreamKey(orders.stream.account, "orders", 7)).describe()
 
 
-def test_more_streams_than_a_page_lists_are_all_found(moto_aws: None) -> None:
+def test_streams_are_found_on_every_page_of_the_listing(moto_aws: None) -> None:
     kinesis = boto3.client("kinesis")
     for n in range(3):
         kinesis.create_stream(StreamName=f"orders-{n}", ShardCount=1)

@@ -36,7 +36,7 @@ def two_shards(embedded_aws: EmbeddedAws) -> Iterator[Consumed]:
         yield stream
 
 
-def test_each_starting_position(stream: Consumed) -> None:
+def test_subscription_starts_at_each_kind_of_position(stream: Consumed) -> None:
     stream.fan_out.takes(again_after=AT_ONCE, quiet_event_every=NEVER)
     first = stream.put(b"1")
     time.sleep(0.01)  # a moment's precision is a millisecond
@@ -137,7 +137,7 @@ def test_a_call_after_a_subscription_that_ended_is_refused_as_well(stream: Consu
         stream.subscribe()
 
 
-def test_other_shards_and_other_consumers_are_separate(two_shards: Consumed) -> None:
+def test_subscriptions_are_separate_by_shard_and_consumer(two_shards: Consumed) -> None:
     other = registered(two_shards.client, two_shards.stream_arn, "other")
     readers = [
         two_shards.subscribe(),

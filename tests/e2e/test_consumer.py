@@ -68,7 +68,7 @@ def _closed(fleet: Fleet) -> set[str]:
     return everything - {shard["ShardId"] for shard in fleet.open_shards()}
 
 
-def test_two_ticks_at_once_start_each_lease_once(fleet: Fleet) -> None:
+def test_concurrent_ticks_start_each_lease_once(fleet: Fleet) -> None:
     texts = fleet.produce(KEYS)
     with ThreadPoolExecutor(2) as pool:
         prompts = [pool.submit(fleet.tick) for _ in range(2)]

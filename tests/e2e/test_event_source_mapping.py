@@ -220,7 +220,7 @@ def told(found: Compared) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_both_call_the_function_alike_and_as_aws_says(compared: Comparison, name: str) -> None:
+def test_sublet_and_the_mapping_call_the_function_as_aws_documents(compared: Comparison, name: str) -> None:
     found = compared(name)
     for each in found.sides:
         assert each.calls() == [*found.expected.calls, [SENTINEL]], each.folder.name

@@ -201,7 +201,7 @@ def test_a_batch_that_it_raises_for_is_swallowed_there_and_comes_again_here(runs
 
 
 @pytest.mark.parametrize("shard_id", [POISONED, OTHER])
-def test_both_end_at_the_same_checkpoint(runs: tuple[Run, Run], shard_id: str) -> None:
+def test_sublet_and_the_daemon_end_at_the_same_checkpoint(runs: tuple[Run, Run], shard_id: str) -> None:
     """Also after records that the daemon's processor never handled: its next checkpoint counts them as done. (The
     parent's row may be gone.)"""
     daemons, ours = runs

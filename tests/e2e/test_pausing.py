@@ -125,7 +125,7 @@ def test_paused_shard_waits_and_the_other_goes_on(fleet: Fleet) -> None:
 
 
 @explores
-def test_all_of_it_stops_in_the_middle_of_its_work_and_what_waits_is_still_watched(fleet: Fleet) -> None:
+def test_fleet_stops_in_mid_work_when_paused_and_resumes_without_repeats(fleet: Fleet) -> None:
     fleet.recorder.dawdle(1)
     before = len(fleet.recorder.deliveries())
     texts = fleet.produce(KEYS * 3)

@@ -146,7 +146,7 @@ def test_silence_is_bad_for_the_alarms_on_silence_alone(template: Template) -> N
     assert breaching == SILENCE.keys()
 
 
-def test_each_says_what_to_do_and_tells_the_topic_when_it_begins_and_ends(template: Template) -> None:
+def test_alarm_says_what_to_do_and_notifies_the_topic_at_its_begin_and_end(template: Template) -> None:
     descriptions = [json.dumps(alarm["AlarmDescription"]) for alarm in alarms_of(template).values()]
     assert len(set(descriptions)) == len(descriptions)
     assert all(100 < len(text) < 1024 for text in descriptions)

@@ -124,7 +124,7 @@ def _add(there: Template, name: str, resource: Template) -> None:
     there[taken] = resource
 
 
-def test_all_apps_of_these_tests_are_looked_at() -> None:
+def test_apps_of_all_infra_tests_are_linted() -> None:
     """Except those that refuse, or check what is staged."""
     folder = Path(__file__).parent
     others = {path.name for path in folder.glob("test_*.py") if re.search(r"(?<![\w.])App\(", path.read_text())}

@@ -160,7 +160,7 @@ def test_invalid_property_is_refused_by_name(build: Build, name: str, given: dic
     assert refused.value.name == name
 
 
-def test_more_layers_than_a_function_takes_are_refused(build: Build, other: Stack) -> None:
+def test_too_many_worker_layers_are_refused(build: Build, other: Stack) -> None:
     own = lambda_.LayerVersion.from_layer_version_arn(other, "Layer", LAYER_ARN)
     with pytest.raises(SettingsError, match="worker_layers = 4: at most 3"):
         build(worker_layers=[own] * 4)
@@ -471,7 +471,7 @@ KINDS = json.dumps({"Filters": [{"Pattern": json.dumps({"data": {"kind": [f"kind
     [{"worker_environment": {"WORDS": "x" * 3_000}}, {"filter_criteria": KINDS}],
     ids=["variables", "filter criteria"],
 )
-def test_more_variables_than_lambda_takes_are_refused_before_a_deployment(build: Build, given: dict[str, Any]) -> None:
+def test_too_large_environment_is_refused_at_synth(build: Build, given: dict[str, Any]) -> None:
     with pytest.raises(
         SettingsError, match=r"bytes': at most 4,096 in all variables .* the largest: (WORDS|SUBLET_FILTER)"
     ):

@@ -13,7 +13,7 @@ from sublet_cdk.wheels import PackagesNotInstalled, Platform, install
 PLATFORM = Platform("arm64", "3.13", "manylinux2014")
 
 
-def test_two_at_once_make_one_and_leave_nothing_else(tmp_path: Path) -> None:
+def test_concurrent_builds_make_one_folder_and_leave_nothing_else(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: build(LAYER, "arm64", tmp_path), range(2))
     assert first == second == place(LAYER, "arm64", tmp_path)

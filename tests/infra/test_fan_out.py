@@ -57,7 +57,7 @@ def test_consumer_is_deregistered_with_the_stack(build: Build) -> None:
     assert "DeletionPolicy" not in consumer, "CloudFormation's own default is to delete it"
 
 
-def test_only_the_worker_may_subscribe_and_only_as_this_consumer(build: Build) -> None:
+def test_worker_alone_may_subscribe_as_this_consumer(build: Build) -> None:
     template = Template.from_stack(build(**FITTING))
     duty = [each for each in allowed(template, "LeaseWorkerRole") if each.duty == "fan-out"]
     assert {each.action for each in duty} == MAY

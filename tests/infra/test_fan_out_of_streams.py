@@ -67,7 +67,7 @@ def test_the_worker_finds_them_by_the_applications_name(parts: Mapping[str, Any]
     assert (settings.reading, settings.fan_out_name) == (Reading.FAN_OUT, "orders-audit")
 
 
-def test_only_the_worker_may_subscribe_and_only_as_consumers_of_this_name(parts: Mapping[str, Any]) -> None:
+def test_worker_alone_may_subscribe_as_consumers_of_this_name(parts: Mapping[str, Any]) -> None:
     template = Template.from_stack(stack_of(parts, streams="orders,payments"))
     duty = [each for each in allowed(template, "LeaseWorkerRole") if each.duty == "fan-out"]
     assert {each.action for each in duty} == MAY

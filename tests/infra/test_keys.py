@@ -68,7 +68,7 @@ def test_each_key_may_be_used_by_who_needs_it(
     assert may(template, "LeaseManager") == manager
 
 
-def test_both_tables_that_are_made_are_under_the_key(build: Build) -> None:
+def test_both_tables_are_encrypted_with_the_given_key(build: Build) -> None:
     tables = Template.from_stack(build(lease_table_key=a_key())).find_resources("AWS::DynamoDB::Table")
     assert [each["Properties"]["SSESpecification"] for each in tables.values()] == [
         {"KMSMasterKeyId": KEY_ARN, "SSEEnabled": True, "SSEType": "KMS"}

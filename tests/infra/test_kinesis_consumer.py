@@ -307,7 +307,7 @@ def test_a_created_stream_is_named_at_deployment(created_stream: Template) -> No
     )
 
 
-def test_only_the_manager_gets_the_state_machine_by_a_name_known_beforehand(
+def test_manager_alone_gets_the_state_machine_by_its_known_name(
     template: Template,
 ) -> None:
     manager, worker = (function(template, name)["Environment"]["Variables"] for name in ("LeaseManager", "LeaseWorker"))
@@ -368,7 +368,7 @@ def test_the_handler_s_table_is_the_worker_s_alone(created_stream: Template) -> 
     )
 
 
-def test_everything_that_can_be_is_tagged_with_the_application(template: Template) -> None:
+def test_resources_are_tagged_with_the_application(template: Template) -> None:
     for resources in (
         template.find_resources(kind) for kind in ("AWS::Lambda::Function", "AWS::DynamoDB::Table", "AWS::SQS::Queue")
     ):

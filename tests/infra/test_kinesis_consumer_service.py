@@ -114,7 +114,7 @@ def test_a_task_may_do_exactly_this(template: Template) -> None:
     }
 
 
-def test_only_ecs_of_this_account_may_take_the_role(template: Template) -> None:
+def test_task_role_may_be_assumed_by_ecs_of_this_account_alone(template: Template) -> None:
     (statement,) = only(template, "AWS::IAM::Role", "TaskRole")["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
     assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}

@@ -70,7 +70,7 @@ def statements(template: Template, role: str) -> Mapping[str, Mapping[str, Any]]
     }
 
 
-def test_both_functions_are_told_the_streams_and_no_single_one(template: Template) -> None:
+def test_both_functions_get_streams_and_no_single_stream(template: Template) -> None:
     for name in ("LeaseManager", "LeaseWorker"):
         functions = template.find_resources("AWS::Lambda::Function")
         (function,) = [each for key, each in functions.items() if f"{name}" in key and "Check" not in key][:1]
@@ -90,7 +90,7 @@ def test_streams_are_read_by_name_pattern_and_arn_and_by_tag(template: Template,
     assert "stream/*" in json.dumps(by_tag["Resource"])
 
 
-def test_only_the_lease_manager_looks_which_streams_there_are(template: Template) -> None:
+def test_lease_manager_alone_may_list_streams(template: Template) -> None:
     manager, worker = statements(template, "LeaseManagerRole"), statements(template, "LeaseWorkerRole")
     assert manager["streams"]["Action"] == "kinesis:ListStreams"
     assert manager["tags"]["Action"] == "tag:GetResources"

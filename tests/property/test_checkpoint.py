@@ -26,7 +26,7 @@ def test_the_order_is_total(left: Checkpoint, right: Checkpoint) -> None:
 
 
 @given(numeric)
-def test_every_number_lies_between_the_starts_and_the_end(number: Checkpoint) -> None:
+def test_sequence_number_lies_between_the_start_sentinels_and_shard_end(number: Checkpoint) -> None:
     assert all(Checkpoint(start.value) < number for start in STARTING_SENTINELS)
     assert number < SHARD_END
 

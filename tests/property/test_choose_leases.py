@@ -79,7 +79,7 @@ settings_of = st.builds(
 
 
 @given(st.data(), tables(), settings_of, st.integers(0, 2**32))
-def test_only_what_may_be_taken_is_chosen(
+def test_chosen_leases_may_be_taken_within_every_limit(
     data: st.DataObject, leases: list[Lease], settings: Settings, seed: int
 ) -> None:
     sightings = data.draw(sightings_of(leases))

@@ -121,7 +121,7 @@ PLACES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3), st.booleans()
 
 
 @given(PLACES, PLACES)
-def test_two_batches_are_the_same_only_if_they_hold_the_same_records(
+def test_batches_are_identical_only_if_they_hold_the_same_records(
     one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
 ) -> None:
     identities = [replace(BATCH, records=tuple(starmap(record_at, places))).identity for places in (one, other)]

@@ -129,7 +129,7 @@ def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(data: st.DataObje
     assert columns.AHEAD not in after or bytes_of(after) <= 1000
 
 
-def test_ten_lanes_fit_into_a_row_and_what_does_not_is_forgotten() -> None:
+def test_finished_ahead_of_ten_lanes_is_cut_to_fit_into_the_row() -> None:
     """Sequence numbers of one shard minutes apart, with Kinesis' distance of 2**91."""
     at = int(LONG.checkpoint.sequence_number)
     apart = tuple(Checkpoint(str(at + n * 2**88 + n)) for n in range(1, 11))

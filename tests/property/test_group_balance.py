@@ -28,7 +28,7 @@ def over(held: Mapping[str, int]) -> dict[str, float]:
 
 
 @given(fleets, st.sets(st.sampled_from(WORKERS)), st.integers(1, 4), st.integers(0, 10**6))
-def test_each_move_lessens_the_spread_and_java_takes_none_back(
+def test_move_between_groups_lessens_the_spread_and_java_takes_none_back(
     held: dict[str, int], idlers: set[str], most: int, minutes: int
 ) -> None:
     groups = {worker: worker[0] for worker in held}

@@ -68,7 +68,7 @@ def test_a_sync_that_fails_halfway_is_finished_by_the_next(
 
 
 @given(st.data(), lineages, start_positions)
-def test_only_what_has_no_row_is_created_in_order_and_whole(
+def test_shard_sync_creates_whole_leases_in_order_without_existing_rows(
     data: st.DataObject, lineage: Lineage, start_position: StartPosition
 ) -> None:
     rows = data.draw(tables(lineage))

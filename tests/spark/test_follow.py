@@ -97,7 +97,7 @@ def test_query_follows_a_fleet_through_a_reshard_and_within_an_aggregate() -> No
     assert table.scan() == before, "a follower writes nothing"
 
 
-def test_every_kind_of_checkpoint() -> None:
+def test_query_follows_every_kind_of_checkpoint() -> None:
     query = memory_query(5, **FOLLOW)
     stream, clock = query.stream.inner, query.clock
     keys = [shard.hash_key_range.starting for shard in stream.list_shards()]

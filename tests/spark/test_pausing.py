@@ -92,7 +92,7 @@ def test_a_batch_under_way_keeps_its_leases_until_spark_has_committed_it() -> No
     assert lease(held).checkpoint == Checkpoint(number)
 
 
-def test_other_shards_are_read_on() -> None:
+def test_query_reads_other_shards_on_while_one_is_paused() -> None:
     held = held_query(2)
     assert batches(held, 3) == []
     pause(held, 0)

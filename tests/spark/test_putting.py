@@ -95,7 +95,7 @@ def test_calls_are_as_full_as_kinesis_takes() -> None:
     assert [len(call) for call in large.calls] == [10, 1]
 
 
-def test_only_the_refused_are_put_again() -> None:
+def test_refused_records_alone_are_put_again() -> None:
     chance, writer = Random(5), MemoryWriter(MemoryStream(3))
     writer.refuse = lambda _: chance.random() < 0.3
     wanted = records(1200)
@@ -145,7 +145,7 @@ def test_equal_rows_stay_as_many_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_right_after_a_reshard_aggregates_are_sent_again_by_the_new_shards(seed: int) -> None:
+def test_aggregates_are_put_again_by_the_new_shards_after_a_reshard(seed: int) -> None:
     """Shards are listed, and then split and merged before the first call, and again before the second."""
     chance, stream = Random(seed), MemoryStream(2)
     writer = MemoryWriter(stream)

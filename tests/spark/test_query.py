@@ -319,7 +319,7 @@ def test_a_shard_that_is_gone_unread(fails: bool) -> None:
         assert "shardId-000000000000" not in query.offset(len(query.log) - 1).shards
 
 
-def test_after_a_day_the_last_record_read_is_looked_up_and_not_given_again() -> None:
+def test_last_read_record_is_looked_up_after_a_day_and_not_repeated() -> None:
     query = memory_query(1)
     put(query, 5)
     query.clock.sleep(5 * SECOND)

@@ -198,7 +198,7 @@ def test_lag_names_stream_and_shard() -> None:
     assert query.driver.lag.keys() == named
 
 
-def test_two_streams_of_the_same_name_are_refused() -> None:
+def test_streams_of_the_same_name_are_refused() -> None:
     query = SeveralQuery("a", stream="a,123456789012:a:1700000000")
     with pytest.raises(SettingsError, match="streams of different names"):
         query.plan()
@@ -232,7 +232,7 @@ def test_a_batch_read_of_several_between_checkpoints_of_one() -> None:
     assert plan_batch(access, opts, ReadScope(streams=frozenset("a"))) == []
 
 
-def test_only_the_first_look_for_streams_is_waited_for() -> None:
+def test_query_waits_for_the_first_listing_of_streams_alone() -> None:
     query = SeveralQuery("ab", stream="a*,b")
     query.put("a", 5)
     fails, find = [2], query.found.find

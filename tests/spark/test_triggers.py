@@ -64,7 +64,7 @@ def wait_until(holds: Callable[[], bool], query: Any) -> None:
 
 
 @explores
-def test_each_goes_on_where_the_one_before_ended(spark: SparkSession, stream: BusyStream, tmp_path: Path) -> None:
+def test_trigger_goes_on_where_the_one_before_ended(spark: SparkSession, stream: BusyStream, tmp_path: Path) -> None:
     metrics = MemoryMetrics()
     listener = LagListener(spark.streams, stream.name, metrics, SystemClock())
     spark.streams.addListener(listener)

@@ -208,7 +208,7 @@ def test_a_child_forked_while_a_client_is_made_makes_its_own() -> None:
     assert subprocess.run([sys.executable, "-c", FORKS], check=False, timeout=120).returncode == 0
 
 
-def test_two_threads_make_their_clients_one_after_the_other() -> None:
+def test_clients_are_created_by_one_thread_at_a_time() -> None:
     session: Any = SessionOfOneThread()
     other = Thread(target=lambda: clients.sqs_client("us-east-1", session))
     other.start()

@@ -131,7 +131,7 @@ def test_stream_stalled_age_is_put_for_the_stream_alone(
     ]
 
 
-def test_more_than_a_hundred_values_take_more_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metric_of_over_a_hundred_values_takes_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = EmfMetrics("orders")
     for n in range(250):
         metrics.put(Metric.BYTES, n)
@@ -290,7 +290,7 @@ def test_metrics_in_a_users_program_go_to_their_own_handler_alone(
     assert (everything.stream.getvalue(), capsys.readouterr()) == ("", ("", ""))
 
 
-def test_both_can_be_turned_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_and_log_can_be_turned_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
     monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "CRITICAL")
     metrics = EmfMetrics("orders")

@@ -24,7 +24,7 @@ def wrong(known: PutRecords, *numbers: int, unanswered: tuple[int, ...] = ()) ->
     return problems
 
 
-def test_all_of_it_once_and_in_order_is_well() -> None:
+def test_verdict_is_clean_when_records_come_once_in_order() -> None:
     assert wrong(put(3), 1, 2, 3) == []
 
 

@@ -35,7 +35,7 @@ def verdict(*entries: Entry, put: int = 3, rows: Sequence[Sighting] = (), at_res
     return judge([f"k/{number}" for number in range(put)], entries, {"a": rows}, suspended)
 
 
-def test_all_is_well() -> None:
+def test_verdict_is_clean_when_every_record_is_handled_once() -> None:
     found = verdict(begun(1), call(2, 0, 1), call(3, 2), Ended(4, "a"))
     assert found.is_clean
     assert (found.handled, found.again, found.redelivered_share) == (3, 0, 0)
@@ -109,7 +109,7 @@ def test_recovered_when_the_last_of_the_shards_delivers_again() -> None:
     assert only([kill(10, "a", "b")], [*calls("a", 9, 12), Ended(13 * S, "b")]) == (3, 3), "or has ended"
 
 
-def test_never_recovered() -> None:
+def test_recovery_is_none_for_workers_that_never_recovered() -> None:
     assert only([kill(10, "a", "b")], [*calls("a", 9, 12), *calls("b", 9, 10)]) == (None, None)
 
 

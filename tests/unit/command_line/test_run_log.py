@@ -25,7 +25,7 @@ def said(code: str) -> tuple[list[str], list[str]]:
     return [line[9:] for line in done.stdout.splitlines()], done.stderr.splitlines()
 
 
-def test_our_lines_and_the_handlers_warnings_are_shown_once() -> None:
+def test_run_log_shows_our_lines_and_the_handlers_warnings_once() -> None:
     code = OURS + 'import logging\nlogging.getLogger("orders").info("a")\nlogging.getLogger("orders").warning("b")'
     assert said(code) == (["INFO    sublet: lease acquired why=free", "WARNING b"], [])
 

@@ -332,7 +332,7 @@ def test_each_batch_is_shown() -> None:
     assert {shown.batches for shown in redriving.shown} == {3}
 
 
-def test_each_is_asked_for_when_the_one_before_is_done() -> None:
+def test_redrive_asks_for_a_batch_when_the_one_before_is_done() -> None:
     """So that as few as can be are in memory, and nothing that is left waits for the rest."""
     removed: list[list[str]] = []
 

@@ -187,7 +187,7 @@ def test_a_decorator_that_runs_the_coroutine_makes_a_handler_of_it() -> None:
     assert seen == [BATCH]
 
 
-def test_any_other_value_is_warned_about_without_being_shown() -> None:
+def test_returned_value_is_warned_about_without_being_shown() -> None:
     handler = handler_of(lambda _: {"secret": "payload"})
     with pytest.warns(UserWarning, match="a value of type dict, which is ignored") as told:
         handler.handle(BATCH)
@@ -201,7 +201,7 @@ def test_filters_that_make_errors_of_warnings_fail_no_batch() -> None:
         handler_of(lambda _: 7).handle(BATCH)
 
 
-def test_once() -> None:
+def test_returned_value_is_warned_about_once() -> None:
     handler = handler_of(lambda _: 7)
     with warnings.catch_warnings(record=True) as told:
         warnings.resetwarnings()

@@ -30,7 +30,7 @@ async def loop_and_thread() -> tuple[object, int]:
     return asyncio.get_running_loop(), threading.get_ident()
 
 
-def test_all_calls_share_one_loop_in_a_thread_of_its_own() -> None:
+def test_async_calls_share_one_loop_in_a_thread_of_its_own() -> None:
     first, second = finished(loop_and_thread()), finished(loop_and_thread())
     assert first == second
     assert isinstance(first, tuple)
@@ -285,7 +285,7 @@ async def blocks(began: threading.Event, until: threading.Event) -> None:
     until.wait(30)
 
 
-def test_only_the_call_that_blocks_the_event_loop_is_blamed() -> None:
+def test_call_that_blocks_the_event_loop_is_blamed_alone() -> None:
     calls, goes_on, ends = Calls(), threading.Event(), asyncio.Event()
     began, blocked, late = threading.Event(), threading.Event(), threading.Event()
     waiting = calls.make(awaits(began, ends))

@@ -65,7 +65,7 @@ class WithAttributes(dict[str, object]):
     ],
     ids=repr,
 )
-def test_all_is_done(returned: object) -> None:
+def test_result_without_item_failures_means_all_is_done(returned: object) -> None:
     assert failed(returned, RECORDS) is None
 
 

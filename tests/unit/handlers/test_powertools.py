@@ -114,7 +114,7 @@ def test_a_batch_that_fails_whole_comes_again_whole(made_of: Any) -> None:
 
 
 @BOTH
-def test_all_is_done_when_none_fails(made_of: Any) -> None:
+def test_powertools_batch_is_done_when_no_record_fails(made_of: Any) -> None:
     each = Once()
     done = consume(made_of(each), [b"a", b"b", b"c"], **LAMBDA)
     assert each.seen == [b"a", b"b", b"c"]

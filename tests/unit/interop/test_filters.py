@@ -16,7 +16,7 @@ def said(case: Case) -> str:
 
 
 @pytest.mark.parametrize("event", ['{"data": {"a": []}}', '{"data": {"a": {"b": 1}}}', '{"data": {}}'])
-def test_neither_side_may_differ_about_what_is_absent(event: str) -> None:
+def test_judge_allows_no_difference_about_absent_fields(event: str) -> None:
     case = Case(ABSENT, event)
     assert judged(case, "true") == "delivered by both"
     assert judged(case, "false") == judged(case, "raised java.lang.IllegalStateException") == UNKNOWN

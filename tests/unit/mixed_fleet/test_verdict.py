@@ -42,7 +42,7 @@ def judged(
     return judge(deliveries, put, PARENTS, {"kcl2-1": end, "sublet-1": None}, writes)
 
 
-def test_all_is_well() -> None:
+def test_verdict_is_clean_when_every_record_is_handled_once() -> None:
     verdict = judged([handled(1, "parent", "a/0"), handled(2, "child", "a/1")], ["a/0", "a/1"])
     assert verdict.is_clean
     assert not verdict.repeats

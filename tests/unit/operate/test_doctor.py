@@ -421,7 +421,7 @@ def test_four_fifths_of_the_shard_quota_are_a_warning(open_shards: int, severity
         (RingingAlarm("billing", None, ""), False),
     ],
 )
-def test_only_alarms_of_the_application_and_its_stream_count(alarm: RingingAlarm, concerns: bool) -> None:
+def test_doctor_counts_alarms_of_the_application_and_its_stream_alone(alarm: RingingAlarm, concerns: bool) -> None:
     examined = examined_world(inspection=MemoryInspection(ringing=[alarm]))
     assert (Check.ALARMS in severities(examined)) is concerns
 

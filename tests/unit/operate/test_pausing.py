@@ -155,7 +155,7 @@ def test_concurrent_pauses_of_two_operators_both_stand() -> None:
         order(world, Order.PAUSE, OTHER)
 
 
-def test_only_the_own_request_is_taken_back() -> None:
+def test_take_back_removes_its_own_request_alone() -> None:
     world = held_world()
     request = order(world, Order.RELEASE, SHARD, lasts=MINUTE)
     pausing(world).take_back(request.pause, [SHARD])
@@ -203,7 +203,7 @@ def heartbeating(world: EngineWorld) -> None:
         world.at(second * SECOND, beat)
 
 
-def test_after_the_timeout_it_tells_what_is_left() -> None:
+def test_drain_returns_the_leases_left_after_its_timeout() -> None:
     world = held_world()
     heartbeating(world)
     left = releasing(world).wait(MINUTE, lambda _: None)
@@ -304,7 +304,7 @@ def test_a_worker_on_its_way_is_waited_for() -> None:
     assert timedelta(seconds=world.seconds()) >= 9 * SECOND + WORKER_STARTS_WITHIN
 
 
-def test_other_shards_are_not_waited_for() -> None:
+def test_drain_of_one_shard_does_not_wait_for_others() -> None:
     world = held_world()
     heartbeating(world)
     free(world, SHARD)

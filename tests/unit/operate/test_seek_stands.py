@@ -106,7 +106,7 @@ def test_a_row_that_a_hand_has_set_back_is_seen_by_its_position() -> None:
     assert not world.snapshots.snapshots(), "a seek that moves nothing is not the last one"
 
 
-def test_all_leases_are_looked_at_before_the_first_is_moved() -> None:
+def test_seek_checks_all_leases_before_it_moves_the_first() -> None:
     world = handled()
     ours = plan(world, "20m")
     last = ours.plan.moves[-1].lease_key
@@ -207,7 +207,7 @@ def test_a_lease_that_is_opened_at_latest_meanwhile_was_not_moved() -> None:
         (TRIM_HORIZON, AT_TIMESTAMP, False),
     ],
 )
-def test_only_a_position_that_no_fleet_can_come_to_went_back(
+def test_position_went_back_only_if_no_fleet_can_come_to_it(
     planned_on: Checkpoint, now: Checkpoint, back: bool
 ) -> None:
     assert went_back(Position(planned_on), Position(now)) is back

@@ -23,7 +23,7 @@ def followed(world: EngineWorld, number: int, **given: object) -> list[tuple[str
     return [(shard_id, record.data) for shard_id, record in islice(tail.records(), number)]
 
 
-def test_only_what_arrives_from_the_moment_on() -> None:
+def test_tail_shows_records_from_its_timestamp_on() -> None:
     world = EngineWorld(NO_WAITING)
     world.put("before")
     world.clock.advance(5 * SECOND)
@@ -72,7 +72,7 @@ def test_a_merged_child_waits_for_both_parents() -> None:
     assert [data for _, data in followed(world, 9)] == [b"parent"] * 8 + [b"child"]
 
 
-def test_only_some_shards_and_their_children() -> None:
+def test_tail_follows_the_named_shards_and_their_children() -> None:
     world = EngineWorld(NO_WAITING)
     world.shards.split(SHARD)
     for key in "abcdefgh":

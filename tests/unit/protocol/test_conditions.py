@@ -62,7 +62,7 @@ def test_no_row_is_a_row_without_attributes() -> None:
     assert holds(NotEqual("key", {"S": "k"}), None)
 
 
-def test_all_of_and_any_of() -> None:
+def test_conditions_combine_by_all_of_and_any_of() -> None:
     assert holds(all_of(Exists("key"), Exists("count")), ROW)
     assert not holds(all_of(Exists("key"), Exists("missing")), ROW)
     assert holds(any_of(Exists("missing"), Exists("count")), ROW)

@@ -75,7 +75,7 @@ def test_lease_row_keeps_attributes_of_a_newer_kcl(writer: str, kind: str) -> No
 
 
 @pytest.mark.parametrize(("writer", "kind"), [(writer, kind) for writer, kind in LEASES if kind != "ended"])
-def test_our_acquire_and_checkpoint_leave_kcls_attributes_alone(writer: str, kind: str) -> None:
+def test_acquire_and_checkpoint_leave_kcls_attributes_alone(writer: str, kind: str) -> None:
     row = ROWS[writer][kind]
     acquired = apply_to(acquire(lease_of(writer, kind).fence, "sublet-1", "item/1"), row)
     assert acquired is not None

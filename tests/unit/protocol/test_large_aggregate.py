@@ -59,7 +59,7 @@ def is_large(data: bytes) -> bool:
     ],
     ids=["1,000 of 1 KB", "just as many", "one more", "longer tags", "more than a MiB"],
 )
-def test_more_than_a_mib_or_forty_thousand_user_records_are_large(data: bytes, expected: bool) -> None:
+def test_aggregate_is_large_beyond_a_mib_or_40000_user_records(data: bytes, expected: bool) -> None:
     assert is_large(data) is expected
 
 

@@ -315,7 +315,7 @@ def test_a_lag_of_another_checkpoint_or_of_nobody_s_writing_is_none(text: str) -
     assert lease_of(row).lag_report is None
 
 
-def test_our_own_attributes() -> None:
+def test_lease_row_round_trips_with_our_attributes() -> None:
     at = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
     quiet = Quiet(at, Position(SHARD_END))
     lease = Lease("k", SHARD_END, start_at=at, caught_up_at=at, quiet=quiet, holder="item/attempt")

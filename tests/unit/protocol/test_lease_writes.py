@@ -34,7 +34,7 @@ def test_an_accepted_write(make: Callable[[], LeaseWrite], before: Lease | None,
     assert after(write, before) == expected
 
 
-def test_every_kind_of_write_is_shown_above() -> None:
+def test_accepted_writes_cover_every_kind() -> None:
     assert {make().kind for make, _, _ in ACCEPTED} == set(WriteKind)
 
 

@@ -71,7 +71,7 @@ def test_row_of_an_older_version_is_believed_only_about_its_checkpoint(version: 
 
 
 @pytest.mark.parametrize(("version", "kind"), [(v, kind) for v, kind in ALL if "ended" not in kind])
-def test_after_a_kcl_nothing_of_theirs_is_believed(version: str, kind: str) -> None:
+def test_row_of_an_older_version_is_not_believed_after_a_kcl_wrote(version: str, kind: str) -> None:
     lease = lease_in(by_kcl(ROWS[version][kind]))
     believed = (lease.crashes, lease.attempts, lease.tried, lease.quiet_until, lease.finished_ahead)
     assert believed == (0, 0, None, None, None)

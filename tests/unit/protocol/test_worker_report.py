@@ -27,7 +27,7 @@ def test_javas_row_is_read() -> None:
     assert scan_of([JAVA_3_5]).reports == (theirs,)
 
 
-def test_ours_is_like_javas() -> None:
+def test_report_equals_javas() -> None:
     assert encode_report(WorkerReport("java-kcl-2", AT, Place.LEASE_TABLE)) == JAVA_3_5
 
 

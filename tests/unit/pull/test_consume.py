@@ -180,7 +180,7 @@ def test_a_callback_that_raises_has_its_record_again_and_an_event_tells() -> Non
     assert "not now" in str(logged[0]["traceback"])
 
 
-def test_after_a_consume_its_listener_hears_nothing() -> None:
+def test_listener_of_a_consume_is_removed_at_its_end() -> None:
     world = PulledWorld()
     told: list[Event] = []
     with world.consumer() as consumer:

@@ -130,9 +130,7 @@ def test_consumer_stopped_before_it_ran_creates_nothing(ports: Ports) -> None:
     assert ports.table.scan().leases == ()
 
 
-def test_two_of_them_share_a_stream(
-    stream: MemoryStream, in_background: Callable[[Consumer], threading.Thread]
-) -> None:
+def test_consumers_share_a_stream(stream: MemoryStream, in_background: Callable[[Consumer], threading.Thread]) -> None:
     table, seen, both = MemoryLeaseTable(), set[bytes](), threading.Event()
 
     def handle(batch: Batch) -> None:
@@ -168,7 +166,7 @@ def test_a_signal_stops_it_if_that_is_wanted(ports: Ports) -> None:
             signal.signal(number, handler)
 
 
-def test_after_that_signals_go_where_they_went_before(ports: Ports) -> None:
+def test_signal_handlers_are_restored_after_a_run(ports: Ports) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def handle(_: Batch) -> None:

@@ -135,7 +135,7 @@ def test_a_signal_lets_calls_that_are_under_way_end_and_begins_none(ports: Ports
     assert owners(ports) == {None}
 
 
-def test_only_the_main_thread_can_handle_signals(ports: Ports) -> None:
+def test_until_signalled_is_refused_outside_the_main_thread(ports: Ports) -> None:
     problems: list[Exception] = []
 
     def enter() -> None:

@@ -44,7 +44,7 @@ def test_a_record_that_is_taken_is_out() -> None:
     assert data(list(pull.prefetched)) == ["a1"]  # an ack ends no prefetch
 
 
-def test_after_a_nak_nothing_of_its_key_is_taken_before_it() -> None:
+def test_nak_holds_back_later_records_of_its_key() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2")
     pull = table.messages()
@@ -92,7 +92,7 @@ def test_a_shard_s_turn_ends_and_the_next_one_has_its_own() -> None:
     assert table.rest(pull) == ["a0", "b0", "a1", "b1", "a2", "b2"]  # none takes prefetched records
 
 
-def test_all_before_the_last_that_was_taken_is_done_if_that_is_what_is_wanted() -> None:
+def test_auto_ack_finishes_all_records_before_the_last_taken() -> None:
     table = BufferWorld()
     table.offer("shard", "a0", "b0", "a1", "a2")
     pull = table.messages(acks=True)

@@ -373,7 +373,7 @@ def test_a_record_that_its_call_is_refused_for_is_given_up_alone(
     assert len(orders.calls) < 50
 
 
-def test_two_records_that_their_calls_are_refused_for_are_found_one_after_the_other(orders: Orders) -> None:
+def test_refused_records_of_a_call_are_found_one_after_the_other(orders: Orders) -> None:
     """Two of them are together in an aggregate; the others are not sent one by one."""
     orders.refuse = refused_with(lambda record: b"bad" in record.data)
     producer = orders.producer(rate_limit=None)
@@ -583,7 +583,7 @@ def test_async_flush_leaves_no_future_unset_with_nothing_to_wait_for() -> None:
     assert asyncio.run(produce()).shard_id == "shardId-000000000000"
 
 
-def test_two_threads_that_begin_at_once_share_one_loop() -> None:
+def test_threads_that_begin_at_once_share_one_loop() -> None:
     """Two loops would put a key's records in any order, and `close` would end only one of them."""
     account = MemoryAccount()
     account.create("orders", 1)

@@ -120,7 +120,7 @@ def test_number_matches_by_its_exact_decimal_value() -> None:
     assert not any_matches(patterns_of(criteria({"a": [{"numeric": [">", 5]}]})), parsed('{"a": NaN}'))
 
 
-def test_any_of_several_patterns_is_enough() -> None:
+def test_filter_matches_if_any_of_its_patterns_does() -> None:
     patterns = patterns_of(criteria({"Name": ["Bob"]}, {"Price": [100]}))
     assert any_matches(patterns, METADATA)
     assert not any_matches(patterns, {"Name": "Eve"})

@@ -140,7 +140,7 @@ def test_a_value_of_another_type_is_refused(name: str, value: object, kind: str)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
-def test_every_number_duration_and_text_has_limits(definition: Definition) -> None:
+def test_setting_of_every_number_duration_and_text_has_limits(definition: Definition) -> None:
     """A new setting without limits would take any value from the environment."""
     absurd: Any = {int: -2, timedelta: -SECOND, str: "\n"}.get(definition.kind)
     if absurd is not None:
@@ -398,7 +398,7 @@ def test_names_derived_from_the_application() -> None:
     assert replace(settings, worker_id="process-7").own_worker_ids == ("process-7",)
 
 
-def test_only_continuous_steals() -> None:
+def test_settings_steal_in_continuous_mode_alone() -> None:
     assert not PLAIN.steals
     assert replace(PLAIN, mode=Mode.CONTINUOUS).steals
     assert not replace(PLAIN, mode=Mode.CONTINUOUS, max_leases_to_steal_at_one_time=0).steals

@@ -180,7 +180,7 @@ def test_values_are_shown_as_the_user_writes_them() -> None:
 
 
 @pytest.mark.parametrize("seconds", [3, 5, 10, 20])
-def test_any_failover_time_has_its_heartbeats(seconds: int) -> None:
+def test_failover_time_of_any_length_has_fitting_heartbeats(seconds: int) -> None:
     """A third of five seconds, rounded up to a microsecond, is more than a third."""
     given = {"stream": "orders", "application": "audit", "leases": "hold", "failoverTime": f"{seconds}s"}
     settings = parse_options(given, Use.STREAM).keeper_settings

@@ -33,7 +33,7 @@ def test_a_record_of_another_batch_is_refused_as_the_engine_does() -> None:
         batch([b"a"]).checkpoint(batch([b"a"]).records[0])
 
 
-def test_only_a_batch_made_here_has_them() -> None:
+def test_checkpointed_refuses_a_batch_not_made_here() -> None:
     given = batch([b"a"])
     with pytest.raises(TypeError, match="not made by"):
         checkpointed(Batch("events", "shard", given.records, 0, lambda _: True))

@@ -136,7 +136,7 @@ def test_a_record_set_aside_last_is_done_and_reported() -> None:
     assert done.checkpoints[aside.shard_id] == aside.records[-1].checkpoint
 
 
-def test_more_attempts_than_a_window_has_take_more_windows() -> None:
+def test_attempts_beyond_one_window_take_more_windows() -> None:
     done = consume(never, [b"1"], on_failure=QUEUE, maximum_retry_attempts=12, handler_attempts=5)
     assert [aside.attempts for aside in done.set_aside] == [13]
     assert done.retries == 13

@@ -50,5 +50,5 @@ def test_shards_that_have_ended_or_whose_rate_is_old_or_not_known_are_not_named(
     assert not busy_shards(leases(None), NOW)
 
 
-def test_a_few_are_named_at_most() -> None:
+def test_busy_shards_names_a_few_at_most() -> None:
     assert len(busy_shards(leases(*[900_000] * 50), NOW)) == NAMED

@@ -52,7 +52,7 @@ def test_next_scan_is_the_next_tick_while_nothing_is_announced() -> None:
     assert next_look({}, NOW, 8, 4, SETTINGS) == (TICK, "nothing is announced")
 
 
-def test_after_an_announcement_others_look_each_second_until_it_lapses() -> None:
+def test_announcement_makes_others_scan_each_second_until_it_lapses() -> None:
     assert next_look(said(NOTHING, What.LEAVES), NOW, 8, 4, SETTINGS) == (SECOND, "another leaves")
     assert after(said(3 * TICK - SECOND)) == SECOND
     assert after(said(3 * TICK)) == TICK

@@ -35,7 +35,7 @@ def test_fleet_without_reports_has_no_leader() -> None:
     assert kind_of() == NO_LEADER
 
 
-def test_our_own_report_is_none_of_a_fleet() -> None:
+def test_report_of_our_own_makes_no_fleet() -> None:
     assert kind_of(report("sublet-1", 5)) == NO_LEADER
 
 

@@ -112,7 +112,7 @@ def test_workers_that_balance_otherwise_do_not_hold_up_those_of_their_group() ->
     assert world.by_group() == {"a": 25, "b": 25}
 
 
-def test_ten_thousand_leases_on_three_groups() -> None:
+def test_moves_balance_10000_leases_on_three_groups() -> None:
     """From where KCL's rule leaves off, by who came first. The plan of each tick is the same for all who look."""
     sizes = {"a": 50, "b": 100, "c": 200}
     groups = {worker: group for group, size in sizes.items() for worker in cluster(group, size)}
@@ -198,7 +198,7 @@ def test_the_plan_is_the_same_in_whatever_order_the_workers_are_seen() -> None:
     assert _moves(held, held, list(held), 3) == _moves(backwards, backwards, list(backwards), 3) != []
 
 
-def test_none_goes_of_a_worker_below_the_target_though_its_group_has_too_many() -> None:
+def test_worker_below_the_target_gives_no_lease_though_its_group_has_too_many() -> None:
     held = {"a:0": 6, "a:1": 2, "b:0": 2, "b:1": 2}
     groups = {worker: worker[0] for worker in held}
     assert moves_between_groups(held, {"a:1": 2}, groups, groups, 3, 9, ranked_at(NOW, timedelta(1))) == ()

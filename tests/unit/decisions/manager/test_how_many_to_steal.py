@@ -63,7 +63,7 @@ def test_steal_takes_this_many_from_each_owner(
     assert Counter(owner for owner, _ in found) == Counter(from_whom), because
 
 
-def test_none_of_a_victim_below_its_share() -> None:
+def test_steal_takes_none_from_a_victim_that_is_not_the_busiest() -> None:
     """The busiest of those that may be stolen from is not always the busiest."""
     assert stolen({"x": 9, "a": 2}, MANY, checkpoint_owner="x") == [("x", "us")]
     assert stolen({"us-0": 10, "a": 3}, MANY, ("us-0", "us-1")) == []

@@ -20,7 +20,7 @@ NOW = moment("2026-01-31T08:00:00")
 
 
 @pytest.mark.parametrize(("ahead", "is_right"), [(0, True), (2, True), (-2, True), (2.1, False), (-40, False)])
-def test_our_clock_is_right_unless_the_service_s_shows_that_it_is_wrong(ahead: float, is_right: bool) -> None:
+def test_clock_counts_as_right_unless_the_services_time_differs(ahead: float, is_right: bool) -> None:
     by_us = NOW + timedelta(seconds=ahead)
     assert ahead_by(by_us, NOW) == timedelta(seconds=0 if is_right else ahead)
     assert ahead_by(by_us, None) == timedelta(0)

@@ -10,7 +10,7 @@ from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.settings import StartKind, StartPosition
 
 
-def test_ten_thousand_generations_are_walked_without_recursion() -> None:
+def test_shard_sync_walks_10000_generations_without_recursion() -> None:
     last = 10_000
     shards = [
         Shard(str(n), FULL_RANGE, str(n - 1) if n else None, None, str(n), is_open=n == last) for n in range(last + 1)

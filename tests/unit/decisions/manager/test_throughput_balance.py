@@ -94,7 +94,7 @@ def test_balance_moves_at_most_so_many_leases_at_a_time(
     assert planned(rates, most) == moves, because
 
 
-def test_any_fitting_lease_of_at_least_half_the_heaviest_may_be_moved() -> None:
+def test_lease_of_at_least_half_the_heaviest_fitting_one_may_be_moved() -> None:
     live = fleet({"a": [4, 5, 10, 40], "b": [1]})
     first = [
         next(iter(moves_by_throughput(live, live, live, 1, rank))).lease.throughput_kbps

@@ -18,7 +18,7 @@ def test_a_heartbeat_is_missed_after_twice_its_interval_and_then_the_timer_resta
     assert signs.look(NOW + 3 * HEARTBEAT, HEARTBEAT)[1] is None
 
 
-def test_any_answer_restarts_the_timer() -> None:
+def test_answer_of_any_service_restarts_the_timer() -> None:
     signs, told = SignsOfLife(NOW).answered(Service.DYNAMODB, NOW + HEARTBEAT)
     assert told is None
     assert signs.look(NOW + 2 * HEARTBEAT, HEARTBEAT)[1] is None

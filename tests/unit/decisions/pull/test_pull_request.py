@@ -89,7 +89,7 @@ def test_max_bytes_buffers_any_number_of_records() -> None:
     assert consume_of(max_bytes=1000) == Demand(1_000_000, 1000, 0, 500)
 
 
-def test_both_maxima_at_once_are_refused() -> None:
+def test_max_records_and_max_bytes_are_refused_together() -> None:
     with pytest.raises(SettingsError, match="max_bytes"):
         consume_of(max_records=10, max_bytes=1000)
 

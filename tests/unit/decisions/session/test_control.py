@@ -149,7 +149,7 @@ TAKEN_BY_JAVA = replace(OURS, lease_key="shardId-2", lease_owner="java-2", lease
 @pytest.mark.parametrize(
     ("lease", "is_theirs"), [(OURS, False), (JAVA_S, True), (TAKEN_BY_JAVA, True), (LEASES[0], False)]
 )
-def test_our_owners_name_their_holder(lease: Lease, is_theirs: bool) -> None:
+def test_lease_without_our_holder_is_of_another_client(lease: Lease, is_theirs: bool) -> None:
     assert is_of_another_client(lease) is is_theirs
 
 

@@ -40,5 +40,5 @@ def test_each_crash_takes_more_care(crashes: int, step: Caution, seconds: float)
 
 
 @pytest.mark.parametrize(("crashes", "adds"), [(0, 2), (1, 1), (2, 1), (7, 1)])
-def test_after_a_call_that_hangs_its_lease_is_tried_alone_at_least(crashes: int, adds: int) -> None:
+def test_hung_call_counts_crashes_until_its_lease_is_tried_alone(crashes: int, adds: int) -> None:
     assert crashes_by_hanging(replace(LEASE, crashes=crashes)) == adds

@@ -58,7 +58,7 @@ def test_a_write_that_is_applied_is_a_heartbeat() -> None:
     ("write", "tenure"),
     [(release(LEASE), Tenure.RELEASED), (end(LEASE), Tenure.RELEASED), (hand_over(ASKED), Tenure.LOST)],
 )
-def test_after_these_it_is_held_no_longer(write: object, tenure: Tenure) -> None:
+def test_lease_is_no_longer_held_after_a_final_write(write: object, tenure: Tenure) -> None:
     reply = after_write(HELD, write, BEATEN, applied=True, sent_at=NOW)  # type: ignore[arg-type]
     assert reply.holding.tenure is tenure
     assert not reply.holding.may_write
@@ -104,7 +104,7 @@ def test_a_heartbeat_brings_word_of_a_move() -> None:
     assert reply.holding == Holding(again, LATER, moves=2, moved_from=Checkpoint("9"))
 
 
-def test_our_own_checkpoint_moves_nothing() -> None:
+def test_own_checkpoint_is_no_move() -> None:
     to_5, row = checkpoint(LEASE, Checkpoint("5")), replace(BEATEN, checkpoint=Checkpoint("5"))
     for applied in (True, False):
         assert after_write(HELD, to_5, row, applied, sent_at=LATER).holding == Holding(row, LATER)
@@ -117,7 +117,7 @@ def unanswered(*checkpoints: str) -> Holding:
     return holding
 
 
-def test_our_own_checkpoint_that_seemed_to_fail_moves_nothing() -> None:
+def test_own_unanswered_checkpoint_is_no_move() -> None:
     holding = unanswered("3", "4")
     assert holding.unanswered == {Position(Checkpoint("3")), Position(Checkpoint("4"))}
     for stored in ("3", "4"):
@@ -158,7 +158,7 @@ def test_moved_checkpoint_is_true_within_the_finished_records(row: str, is_true:
     assert not is_true_too(LATEST, TRIM_HORIZON, Checkpoint("5"))
 
 
-def test_our_own_pin_moves_nothing() -> None:
+def test_own_pin_is_no_move() -> None:
     at, latest = datetime(2026, 1, 31, 8, 0, 0, 1999, UTC), replace(LEASE, checkpoint=LATEST)
     row = replace(latest, lease_counter=8, holder_counter=8, start_at=at.replace(microsecond=1000))
     reply = after_write(replace(HELD, lease=latest), pin(latest, at), row, applied=True, sent_at=LATER)

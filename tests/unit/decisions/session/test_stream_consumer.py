@@ -75,7 +75,7 @@ def test_lost_consumer_is_looked_up_at_once_by_the_first_reader_to_notice() -> N
         (ConsumerStanding.ACTIVE, UNSEEN, False),
     ],
 )
-def test_only_one_that_has_never_been_there_is_registered(
+def test_consumer_is_registered_only_if_it_has_never_existed(
     found: ConsumerStanding, before: KnownConsumer, is_wanted: bool
 ) -> None:
     assert is_to_register(found, before, may_register=True) is is_wanted

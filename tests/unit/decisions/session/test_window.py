@@ -118,7 +118,7 @@ def test_leases_are_kept_while_the_execution_may_run_another_window(
     assert keeps_leases(item(windows_left), settings) is expected
 
 
-def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
+def test_next_window_has_exactly_the_kept_leases() -> None:
     kept = LeaseFence("shardId-1", "orders-lambda-0", 12)
     following = after_window(item(), [report(Outcome.WINDOW_ENDED, kept=kept), report(Outcome.CAUGHT_UP)])
     assert following.next is Next.AGAIN
@@ -151,7 +151,9 @@ def test_another_window_is_for_exactly_the_leases_that_were_kept() -> None:
         ("there was nothing to do", [], Next.DONE),
     ],
 )
-def test_after_a_window_without_kept_leases(because: str, reports: list[LeaseReport], expected: Next) -> None:
+def test_window_without_kept_leases_ends_or_prompts_by_its_outcomes(
+    because: str, reports: list[LeaseReport], expected: Next
+) -> None:
     assert after_window(item(), reports).next is expected, because
 
 

@@ -41,7 +41,7 @@ def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
         (Lease("shard-1", SHARD_END, 7, "worker"), 31, ShardState.ENDED),
     ],
 )
-def test_each_state(lease: Lease, seconds: int, state: ShardState) -> None:
+def test_status_tells_each_state_of_a_shard(lease: Lease, seconds: int, state: ShardState) -> None:
     (shard,) = status(lease, seen=timedelta(seconds=seconds)).shards
     assert shard.state is state
     assert shard.idle == timedelta(seconds=seconds)

@@ -45,7 +45,7 @@ NOW = StreamInfo(
         (Wanted(mode=StreamMode.ON_DEMAND), (SetMode(StreamMode.ON_DEMAND),)),
     ],
 )
-def test_only_what_is_otherwise_is_changed(wanted: Wanted, planned: tuple[Change, ...]) -> None:
+def test_stream_changes_contain_only_differences(wanted: Wanted, planned: tuple[Change, ...]) -> None:
     assert changes(NOW, wanted) == planned
 
 

@@ -135,7 +135,7 @@ def test_finished_ahead_survives_a_crash_as_of_the_last_heartbeat() -> None:
 
 
 @pytest.mark.parametrize("factor", [1, 3, 4])
-def test_another_factor_believes_it_too(factor: int) -> None:
+def test_finished_ahead_holds_under_another_parallelization_factor(factor: int) -> None:
     world = World()
     for _ in range(10):
         world.window()
@@ -229,7 +229,7 @@ def late_by_this_one(world: World) -> None:
     ],
     ids=["java", "rewound", "the version before", "late before", "late"],
 )
-def test_once_another_has_written_it_is_void(voids: Callable[[World], None]) -> None:
+def test_finished_ahead_is_void_once_another_has_written(voids: Callable[[World], None]) -> None:
     """They may have meant all of it to be handled again."""
     world = World()
     world.window()

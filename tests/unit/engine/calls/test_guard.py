@@ -189,7 +189,7 @@ def test_process_does_not_acquire_the_lease_again_before_its_hung_call_ends() ->
     assert worker.health.ends_now is None
 
 
-def test_another_process_may_take_it_at_once() -> None:
+def test_lease_of_a_hung_call_may_be_acquired_by_another_process_at_once() -> None:
     world = hung_world(shards=1)
     world.window(lasts=5 * MINUTE)
     world.handler.script = lambda _: None

@@ -168,7 +168,7 @@ def test_a_checkpoint_of_a_lost_lease_returns_false() -> None:
 
 
 @pytest.mark.parametrize("settings", [MANUAL, KEPT], ids=["released", "kept"])
-def test_after_the_window_it_says_no_and_writes_nothing(settings: Settings) -> None:
+def test_checkpoint_after_the_window_returns_false_and_writes_nothing(settings: Settings) -> None:
     """A kept lease's next window was told where the row stands: a write in between would lose it."""
     world = EngineWorld(settings)
     world.put("a")

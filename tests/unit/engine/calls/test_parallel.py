@@ -112,7 +112,7 @@ def test_lease_with_many_crashes_gets_one_call_at_a_time(crashes: int, most_at_o
     assert side.data() == list(range(100))
 
 
-def test_ten_are_at_least_eight_times_as_fast() -> None:
+def test_ten_lanes_are_at_least_eight_times_as_fast() -> None:
     """With a handler that takes 10 ms, by the clock that it takes them from."""
     took = {}
     for factor in (1, 10):

@@ -124,7 +124,7 @@ def test_killing_record_is_tried_ever_more_seldom_and_logged() -> None:
     assert set(named) == {POISON}
 
 
-def test_once_it_has_been_mended_it_goes_on_with_nothing_lost() -> None:
+def test_mended_handler_goes_on_with_nothing_lost() -> None:
     fleet = Fleet()
     for _ in range(5):
         fleet.tick()
@@ -225,7 +225,7 @@ def test_narrowing_down_repeats_few_records(batch_size: int, repeated: int) -> N
     assert len(fleet.killed_at) <= 12
 
 
-def test_after_a_crash_each_batch_is_checkpointed_for_an_interval() -> None:
+def test_each_batch_is_checkpointed_for_an_interval_after_a_crash() -> None:
     """The first checkpoint clears the lease, but the owner that died may have been an interval further on."""
     world = EngineWorld(replace(NO_WAITING, batch_size=1, checkpoint_interval=10 * SECOND))
     world.put(*"abcdef")

@@ -222,7 +222,7 @@ def test_lease_is_released_at_the_last_finished_record_when_the_handler_fails() 
     assert seen(world) == [[b"good"], *[[b"bad"]] * 5]
 
 
-def test_ten_failures_over_two_windows_and_then_success_lose_and_skip_nothing() -> None:
+def test_handler_that_fails_ten_times_over_two_windows_loses_nothing() -> None:
     world = EngineWorld()
     world.put("a", "b", "c")
     world.handler.script = failing(10)

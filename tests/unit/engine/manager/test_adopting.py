@@ -127,7 +127,7 @@ def test_a_role_that_may_not_ask_goes_on_and_says_so() -> None:
     assert world.dispatcher.items
 
 
-def test_two_first_ticks_on_two_streams_the_second_is_refused() -> None:
+def test_first_tick_is_refused_when_another_adopted_another_stream_meanwhile() -> None:
     """Both have looked before either has adopted."""
     world = EngineWorld(leases=False)
 

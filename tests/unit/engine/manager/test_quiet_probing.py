@@ -169,7 +169,7 @@ def test_an_answer_that_is_none_sends_a_worker(
     assert sent(report) == [SHARD]
 
 
-def test_after_a_permanent_refusal_no_other_shard_is_asked() -> None:
+def test_tick_probes_no_other_shard_after_a_permanent_refusal() -> None:
     world = EngineWorld(shards=30)
     manager = read(world)
     polled = len(world.stream.polls)

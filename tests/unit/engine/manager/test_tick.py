@@ -82,7 +82,7 @@ def test_a_tick_over_a_quiet_table_writes_nothing() -> None:
     assert world.table.writes == []
 
 
-def test_more_leases_than_one_worker_takes_are_spread_evenly() -> None:
+def test_leases_beyond_one_workers_limit_are_spread_evenly() -> None:
     world = EngineWorld(replace(NO_WAITING, leases_per_worker=10), shards=11)
     world.manager().tick()
     assert sorted(len(item.claims) for item in world.dispatcher.items) == [5, 6]
@@ -131,7 +131,7 @@ def test_late_first_tick_at_latest_creates_no_leases_after_two_reshards() -> Non
     assert world.handler.data() == [b"while the first shard is read"]
 
 
-def test_only_a_tick_that_creates_leases_at_latest_scans_twice() -> None:
+def test_tick_scans_twice_only_when_it_creates_leases_at_latest() -> None:
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition(StartKind.LATEST)), leases=False)
     for _ in range(2):
         world.manager().tick()
@@ -250,7 +250,7 @@ def test_an_owner_that_comes_back_after_the_tick_keeps_its_lease() -> None:
 # Two ticks at once
 
 
-def test_two_overlapping_ticks_create_once_and_dispatch_once() -> None:
+def test_overlapping_ticks_create_and_dispatch_each_lease_once() -> None:
     """EventBridge may deliver twice, and a prompt may meet the schedule: conditional writes put them in order."""
     world = EngineWorld(CONTINUOUS, shards=3, leases=False)
     world.put("a", "b", "c")

@@ -27,7 +27,7 @@ ORDERS = {"data": {"kind": ["order"]}}
 ORDER, VISIT = '{"kind": "order"}', '{"kind": "visit"}'
 
 
-def test_only_what_matches_is_handed_over_and_the_rest_is_done() -> None:
+def test_handler_gets_matching_records_alone_and_the_rest_is_checkpointed() -> None:
     world = world_with(ORDERS)
     numbers = world.put(VISIT, ORDER, VISIT, VISIT)
     assert only(world.window()).outcome is Outcome.CAUGHT_UP

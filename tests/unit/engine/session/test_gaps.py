@@ -56,7 +56,7 @@ def test_gap_check_is_made_once_and_finds_none_with_longer_retention() -> None:
     assert opened(world).count(IteratorType.AT_SEQUENCE_NUMBER) == 1
 
 
-def test_after_less_than_the_shortest_retention_no_gap_is_looked_for() -> None:
+def test_gap_check_is_not_made_within_the_shortest_retention() -> None:
     world = EngineWorld(ONE_BY_ONE)
     held_up(world, 22 * HOUR, retention=24 * HOUR)
     assert world.handler.data() == [b"a", b"b", b"c", b"d", b"e", b"new"]

@@ -139,7 +139,7 @@ def lag_of(row: Lease) -> SessionLag:
     return SessionLag(row, clock, TurnTaking(clock).lock())
 
 
-def test_after_a_move_back_a_session_reports_nothing() -> None:
+def test_session_reports_no_lag_after_a_move_back() -> None:
     """It has read from elsewhere, and ends."""
     lag = lag_of(Lease("shard", Checkpoint("50")))
     assert lag.report(Checkpoint("60")) is not None

@@ -36,7 +36,7 @@ def told(world: EngineWorld) -> list[str]:
     return [call for call, _ in world.handler.calls if call != "handle"]
 
 
-def test_moved_back_it_is_read_again_from_there_by_the_same_owner() -> None:
+def test_checkpoint_moved_back_is_read_from_again_by_the_same_owner() -> None:
     world = EngineWorld(AT_ONCE)
     first, _, third = world.put("a", "b", "c")
     acquired: list[Checkpoint] = []
@@ -70,7 +70,9 @@ def test_a_session_that_reads_again_after_a_move_notices_a_lost_lease() -> None:
         (AT_ONCE, AT_TIMESTAMP, [b"c"]),
     ],
 )
-def test_moved_to_where_a_shard_may_begin(settings: Settings, moved_to: Checkpoint, again: list[bytes]) -> None:
+def test_checkpoint_moved_to_a_start_sentinel_is_read_from_again(
+    settings: Settings, moved_to: Checkpoint, again: list[bytes]
+) -> None:
     """Also where nothing has been written yet, and the row stood at the shard's beginning."""
     world = EngineWorld(settings)
     world.put("a", "b")
@@ -96,7 +98,7 @@ def test_checkpoint_moved_forward_skips_the_records_between() -> None:
     assert world.table.lease().checkpoint == Checkpoint(numbers[3])
 
 
-def test_moved_forward_into_the_batch_that_is_being_handled_both_are_true_once_it_is() -> None:
+def test_checkpoint_moved_into_the_batch_under_way_repeats_nothing() -> None:
     world = EngineWorld(replace(AT_ONCE, batch_size=3))
     numbers = world.put("a", "b", "c")
 
@@ -251,7 +253,7 @@ def test_a_shard_does_not_end_over_a_move(call: str) -> None:
     assert world.table.lease().is_ended
 
 
-def test_moved_to_the_end_it_is_let_go() -> None:
+def test_checkpoint_moved_to_shard_end_releases_the_lease() -> None:
     """Whose children it has is the lease manager's to find out."""
     world = EngineWorld(AT_ONCE)
     world.put("a")
@@ -272,7 +274,7 @@ def test_the_moment_of_being_caught_up_is_not_that_of_another_checkpoint() -> No
     assert (row.checkpoint, row.caught_up_at, row.lease_owner) == (LATEST, None, None)
 
 
-def test_our_own_checkpoint_that_seemed_to_fail_is_no_move() -> None:
+def test_own_unanswered_checkpoint_is_no_move() -> None:
     """It was applied, its answer got lost, and the repetition did not get through."""
     world = EngineWorld(replace(AT_ONCE, batch_size=1000))
     world.put("a")

@@ -140,7 +140,7 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     assert world.handler.data() == [b"a"]
 
 
-def test_after_a_good_poll_the_backoff_restarts() -> None:
+def test_poll_backoff_restarts_after_a_good_poll() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
 
@@ -210,7 +210,7 @@ def test_the_next_page_is_fetched_while_the_handler_works() -> None:
     assert finished_after < 900 * MS + 10 * SECOND + 2 * SECOND
 
 
-def test_not_more_than_one_page_is_fetched_ahead() -> None:
+def test_session_prefetches_at_most_one_page() -> None:
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put(*map(str, range(10)))
     world.clock.advance(MINUTE)
@@ -260,7 +260,7 @@ def test_budget_gives_at_most_its_rest_and_takes_it_back() -> None:
     assert budget.take(PageSize(100, 10))
 
 
-def test_all_memory_is_returned_at_the_end_even_that_of_a_page_that_is_not_handled() -> None:
+def test_feed_returns_all_memory_at_its_end_even_of_an_unhandled_page() -> None:
     """The children that start in the same window need it."""
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put("in hand", "fetched ahead")

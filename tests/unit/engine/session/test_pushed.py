@@ -81,7 +81,7 @@ def test_a_handler_slower_than_a_subscription_loses_nothing_and_does_not_flap() 
     assert len(subscribed) <= 10, subscribed
 
 
-def test_two_windows_lose_and_repeat_nothing_and_leave_no_subscription() -> None:
+def test_pushed_windows_lose_and_repeat_nothing_and_leave_no_subscription() -> None:
     """Each longer than a subscription, with records throughout."""
     pushed = Pushed()
     world = pushed.world

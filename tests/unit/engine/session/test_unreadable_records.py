@@ -151,7 +151,7 @@ def test_half_handled_aggregate_that_becomes_unreadable_ends_the_window(
     assert (line.fields["position"], line.fields["error"]) == (number, "KeyError")
 
 
-def test_any_other_fault_is_logged_with_shard_and_position_and_counted(
+def test_unplanned_fault_is_logged_with_shard_and_position_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Which an alarm goes by (LeasesFailing)."""

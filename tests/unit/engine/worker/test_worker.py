@@ -101,7 +101,7 @@ def test_lease_held_by_another_item_of_the_worker_id_is_not_acquired(holder: str
     assert world.table.lease() == before
 
 
-def test_two_attempts_at_once_are_fenced_and_the_later_one_goes_on() -> None:
+def test_later_of_two_concurrent_attempts_goes_on_and_fences_the_first() -> None:
     """Step Functions may start an item twice: the second takes over, the first finds out by its next heartbeat."""
     world = EngineWorld(CONTINUOUS)
     item = world.item()

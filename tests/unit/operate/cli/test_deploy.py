@@ -59,7 +59,7 @@ def test_deploy_exits_with_cdks_code(npx: Path) -> None:
     assert main(GIVEN) == 3
 
 
-def test_something_set_to_nothing_is_refused(npx: Path) -> None:
+def test_deploy_refuses_a_setting_without_a_value(npx: Path) -> None:
     with pytest.raises(SettingsError, match="NAME=VALUE"):
         cdk_command(parser().parse_args([*GIVEN, "--set", "window"]))
 
@@ -86,6 +86,6 @@ def test_the_cdks_command_line_is_the_one_that_the_repository_is_tested_with() -
     assert tools["devDependencies"]["aws-cdk"] == CDK_VERSION
 
 
-def test_another_one_may_be_named(npx: Path) -> None:
+def test_deploy_takes_another_cdk_version(npx: Path) -> None:
     command = cdk_command(parser().parse_args([*GIVEN, "--cdk-version", "2.2000.0"]))
     assert command[command.index("--package") + 1] == "aws-cdk@2.2000.0"

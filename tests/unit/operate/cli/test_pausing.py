@@ -32,7 +32,7 @@ def test_an_end_is_a_time_or_in_how_long(text: str, moment: datetime) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-11-23T18:00:00", "-2h", "18:00"])
-def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
+def test_until_is_refused_with_the_allowed_forms(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="a time with its zone, such as"):
         until(text)
 

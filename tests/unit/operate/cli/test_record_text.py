@@ -40,7 +40,7 @@ def test_a_form_is_one_of_four() -> None:
         parser.parse_args(["--text", "--hex"])
 
 
-def test_all_of_the_data_as_text_or_as_bytes() -> None:
+def test_record_text_shows_all_data_as_text_or_bytes() -> None:
     of = record(b'{"a": 1}\nsecond\x1b[2J' + b"x" * 200)
     head, first, second = text_of(of, RecordForm.TEXT).split("\n")
     assert head == "2026-11-22T08:00:00Z       219 B  customer-7                5:0"
@@ -88,7 +88,7 @@ def test_a_record_is_named_by_its_number_and_its_number_within_the_aggregate(tex
 
 
 @pytest.mark.parametrize("text", ["", "LATEST", "49:", "49:x", "-1", "49:1:2", "٤٩", "49:٢"])
-def test_other_text_is_no_record(text: str) -> None:
+def test_record_number_is_refused_for_other_text(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a sequence number"):
         record_number(text)
 

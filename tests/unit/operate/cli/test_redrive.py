@@ -27,7 +27,7 @@ from sublet.settings import HandlerContract
         (Redriven(failed=10, held_back=("orders.shardId-1",)), "; what may be behind the ten that stay of"),
     ],
 )
-def test_all_that_stays_is_said_with_its_reason(done: Redriven, words: str) -> None:
+def test_redrive_tells_what_stays_with_its_reason(done: Redriven, words: str) -> None:
     text = said(done, dry_run=False)
     assert text.startswith("0 records in 0 batches handled and removed; ")
     assert words in text

@@ -45,7 +45,7 @@ def test_a_place_is_a_word_a_time_or_how_long_ago(text: str, moment: datetime | 
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-22T08:00:00", "-1h", "1 h"])
-def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
+def test_seek_target_is_refused_with_the_allowed_forms(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="earliest, latest, a time with its zone"):
         place(text)
 

@@ -52,7 +52,7 @@ def test_the_oldest_session_gives_way_to_one_too_many() -> None:
     assert kept == sessions[1:]
 
 
-def test_only_the_token_signs_in_and_none_does_without_one() -> None:
+def test_token_alone_signs_in_and_nothing_does_without_one() -> None:
     assert sign_in(FakeClock(), "the-token").sign_in("the-tokem") is None
     assert sign_in(FakeClock(), "the-token").sign_in("ä") is None
     assert sign_in(FakeClock()).sign_in("") is None

@@ -55,12 +55,12 @@ def test_an_application_shows_its_shards_worst_first() -> None:
         ("page=7", [SHARDS[2], SHARDS[0], SHARDS[1]]),
     ],
 )
-def test_only_the_shards_that_are_wanted(query: str, shards: list[str]) -> None:
+def test_page_shows_the_wanted_shards_alone(query: str, shards: list[str]) -> None:
     page = ConsoleClient(world_with_a_stopped_shard()).get(f"/a/orders?{query}").text
     assert shown_shards(page) == shards
 
 
-def test_our_script_gets_only_what_changes() -> None:
+def test_live_request_gets_only_the_changing_part() -> None:
     client = ConsoleClient(world_with_a_stopped_shard())
     live = client.get("/a/orders", **{"X-Sublet-Live": "1"}).text
     assert live.startswith('<div id="live"')

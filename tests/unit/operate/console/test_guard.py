@@ -79,7 +79,7 @@ def test_another_name_for_this_machine_is_refused_even_with_a_session(host: str)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8470", "localhost:9000", "[::1]:8470", "LOCALHOST", "127.0.0.1:99999"])
-def test_our_own_names_are_answered_on_any_port_for_tunnels(host: str) -> None:
+def test_loopback_hosts_are_answered_on_any_port(host: str) -> None:
     assert stranger(ConsoleWorld()).get("/sign-in", headers={"Host": host}).status_code == 401
 
 
@@ -161,7 +161,7 @@ def test_the_cookie_is_for_this_site_and_not_for_scripts() -> None:
     assert "samesite=strict" in cookie
 
 
-def test_two_consoles_on_one_machine_leave_each_other_s_session_alone() -> None:
+def test_consoles_on_one_machine_keep_separate_sessions() -> None:
     """A browser sends cookies to every port of a host."""
     first, second = (stranger(ConsoleWorld()) for _ in range(2))
     names = []

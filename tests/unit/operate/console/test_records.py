@@ -71,7 +71,7 @@ def test_a_lease_at_latest_that_was_not_opened_is_noted(start_at: datetime | Non
         ("from=earliest&n=x", {"red", "blue"}),
     ],
 )
-def test_only_what_is_wanted(wish: str, found: set[str]) -> None:
+def test_records_page_shows_matching_records_alone(wish: str, found: set[str]) -> None:
     world = ConsoleWorld(shards=1)
     world.orders.stream.put("k1", b"red")
     world.orders.stream.put("k2", b"blue")
@@ -112,7 +112,7 @@ def test_a_hex_dump_has_sixteen_bytes_a_line() -> None:
     assert second.split() == ["00000010", "4c", "L"]
 
 
-def test_after_as_many_as_were_asked_for_it_reads_on_from_the_last_ones_time() -> None:
+def test_records_page_reads_on_from_the_last_records_time() -> None:
     world = ConsoleWorld(shards=1)
     assert isinstance(world.clock, FakeClock)
     for data in (b"one", b"two", b"three"):

@@ -235,7 +235,7 @@ def test_seek_of_an_unfinished_shard_moves_it_alone() -> None:
     assert planned(*unfinished, wanted={"p": at(10)}, only=("p",)) == [("p", "repeats", "10")]
 
 
-def test_forward_across_a_reshard_the_children_have_rows_before_their_parent_ends() -> None:
+def test_seek_forward_across_a_reshard_creates_children_before_the_parents_end() -> None:
     """A parent's end without them looks like a crash, and they would be read from their beginning."""
     wanted = {"p": END, "l": at(25), "r": BEGINNING}
     assert planned(lease(PARENT, at(5)), wanted=wanted) == [

@@ -92,7 +92,9 @@ def test_a_word_that_is_no_argument_is_refused(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("call", [command.main, lambda given: command_line.main(["pipeline", *given])])
-def test_both_ways_to_call_it_say_one_sentence_and_end_with_2(capsys: pytest.CaptureFixture[str], call: object) -> None:
+def test_settings_error_prints_one_sentence_and_exits_2_in_both_programs(
+    capsys: pytest.CaptureFixture[str], call: object
+) -> None:
     assert callable(call)
     assert call([*NAMED, "--option", "x=y"]) == 2
     assert capsys.readouterr().err.startswith("sublet: setting x = 'y': no such option")
