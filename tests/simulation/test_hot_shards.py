@@ -27,9 +27,8 @@ def test_worlds_with_hot_shards(seeds: Sequence[int]) -> None:
 
 def stored_by_the_session_itself(of: SessionSketch, *, is_last: bool = False) -> None:
     """Waits for the answer, and passes on what goes wrong."""
-    store = of._ports.sketches
-    if store is not None and is_last and of._making.heat > 0.5:
-        store.keep(of._making.sketch(of._ports.clock.now()))
+    if of._store is not None and is_last and of._making.heat > 0.5:
+        of._store.keep(of._making.sketch(of._clock.now()))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from sublet.engine.lease.held import HeldLease
+from sublet.engine.lease.row_notes import RowNotes
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.weather import Fault
 
@@ -33,7 +33,7 @@ def test_records_are_repeated_only_for_a_known_reason(world: partial[Result]) ->
 @pytest.mark.timeout(300)
 def test_simulation_notices_repeats_when_finished_ahead_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were repeated each time the lease was given up."""
-    monkeypatch.setattr(HeldLease, "finished_ahead", None)
+    monkeypatch.setattr(RowNotes, "finished_ahead", lambda *_: None)
     violation = give_up_side_by_side(27, without=CALM).violation
     assert violation is not None
     assert violation.endswith("is handed out again, though its owner knew that it is finished")

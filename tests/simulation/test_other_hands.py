@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from sublet.engine.lease.held import HeldLease
+from sublet.engine.lease.row_notes import RowNotes
 from sublet.protocol import lease_columns as columns
 from sublet.protocol import lease_row
 from sublet.protocol.checkpoint import Checkpoint
@@ -50,9 +50,7 @@ PLANTED = {
     "believed whatever the counter": Planted(
         (5, 0), Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
     ),
-    "passed on after a move": Planted(
-        (85,), HeldLease, "finished_ahead", property(lambda held: held._ahead.finished())
-    ),
+    "passed on after a move": Planted((85,), RowNotes, "finished_ahead", lambda notes, _: notes.ahead.finished()),
 }
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
-from operator import attrgetter
-from typing import NamedTuple
 
 from sublet.decisions.session.held_lease import (
     AfterWrite,
@@ -18,15 +16,12 @@ from sublet.decisions.session.held_lease import (
     after_write,
 )
 from sublet.decisions.session.refusal import Verdict
-from sublet.decisions.session.throughput import Throughput
 from sublet.decisions.time_and_chance import Instant
+from sublet.engine.lease.row_notes import RowNotes
 from sublet.errors import CallFailed, FinalError
 from sublet.ports import Applied, Clock, Ports, Refused, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
-from sublet.protocol.handler_failure import HandlerFailure
-from sublet.protocol.lag_history import LagSeen
-from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import (
     LeaseWrite,
@@ -35,35 +30,14 @@ from sublet.protocol.lease_writes import (
     heartbeat,
     late_checkpoint,
 )
-from sublet.protocol.records import UserRecord
-from sublet.protocol.write_notes import with_ahead, with_failure, with_lag, with_throughput, with_unanswered
 
 MakeWrite = Callable[[Lease], LeaseWrite | None]
 """Makes a write from the lease. Returns None if the lease says already what was to be written."""
-
-_DATA: Callable[[UserRecord], bytes] = attrgetter("data")
-
-LagAt = Callable[[Checkpoint], tuple[LagReport, tuple[LagSeen, ...]] | None]
-"""Returns what to report with this checkpoint, and the last reports."""
-
-FailingAt = Callable[[Checkpoint], HandlerFailure | None]
-"""Returns how the handler fails with the records that follow this checkpoint; None if it does not."""
-
-REPORTS = (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT, WriteKind.RELEASE)
 
 ATTEMPTS = 3
 """How often one write is tried if it is refused because of our own earlier write or of a request to leave. Each refusal
 shows what to write instead.
 """
-
-
-class Ahead(NamedTuple):
-    """What is finished beyond the checkpoint, computed on demand. `moves`: how often another writer had moved the
-    position when this reading began; one more move makes it void.
-    """
-
-    moves: int
-    finished: Callable[[], FinishedAhead | None]
 
 
 def instant(clock: Clock) -> Instant:
@@ -73,39 +47,21 @@ def instant(clock: Clock) -> Instant:
 class HeldLease:
     """All writes to a held lease go through here, one at a time, each fenced by what the one before it left.
 
-    `stop` is set as soon as the lease is lost or to be drained, so that a wait for records ends.
+    `stop` is set as soon as the lease is lost or to be drained, so that a wait for records ends. `notes`: what the
+    writes also say in the row.
     """
 
     def __init__(self, lease: Lease, since: Instant, ports: Ports, failover_time: timedelta, stop: Signal):
         self._holding = Holding(lease, since)
-        self._ports = ports
+        self.notes = RowNotes()
+        self._table, self._clock, self._log = ports.table, ports.clock, ports.log
         self._failover_time = failover_time
         self._lock = ports.tasks.lock()
         """Held from making a write until its reply is judged, so that one write at a time uses the counter. Guards
-        changes of `_holding`, `_stop`, `_throughput` and `_is_leaving`; any one of them may be read without it.
+        changes of `_holding`, `_stop` and `_is_leaving`; any one of them may be read without it.
         """
         self._stop = stop
-        self._throughput: Throughput | None = None
-        self._interval = timedelta(0)
-        self._bytes_handled = 0
-        """Since we acquired the lease."""
-        self._ahead = Ahead(0, lambda: None)
-        self._lag_at: LagAt = lambda _: None
-        self._failing_at: FailingAt = lambda _: None
-        self._unanswered_since: Callable[[], datetime | None] = lambda: None
         self._is_leaving = False
-
-    def measure(self, interval: timedelta) -> None:
-        """From now on heartbeats and checkpoints report the lease's throughput, measured once an interval."""
-        self._throughput = Throughput(self.lease.throughput_kbps, self._bytes_handled, self._now().steady)
-        self._interval = interval
-
-    def has_handled(self, user_records: Iterable[UserRecord]) -> None:
-        """Counts the records' data without an aggregate's overhead, as KCL does. Otherwise a KCL 3.x leader would
-        assign us too few leases.
-        """
-        if self._throughput is not None:
-            self._bytes_handled += sum(map(len, map(_DATA, user_records)))
 
     @property
     def lease(self) -> Lease:
@@ -130,31 +86,12 @@ class HeldLease:
         """How often another writer has moved its position since we acquired it."""
         return self._holding.moves
 
-    def report_ahead(self, ahead: Ahead) -> None:
-        """From now on each write notes this in the row."""
-        self._ahead = ahead
-
-    def report_lag(self, lag_at: LagAt) -> None:
-        """From now on heartbeats, checkpoints and the release report this of the row's checkpoint. Called with the lock
-        held.
-        """
-        self._lag_at = lag_at
-
-    def report_failing(self, failing_at: FailingAt) -> None:
-        """From now on the same writes report this. Called with the lock held."""
-        self._failing_at = failing_at
-
-    def report_unanswered(self, since: Callable[[], datetime | None]) -> None:
-        """From now on the same writes say since when reads get no answer. Called with the lock held."""
-        self._unanswered_since = since
-
     @property
     def finished_ahead(self) -> FinishedAhead | None:
         """What is finished beyond the checkpoint. None if that is unknown, or another writer has moved the position
         since.
         """
-        ahead = self._ahead
-        return ahead.finished() if ahead.moves == self.moves else None
+        return self.notes.finished_ahead(self.moves)
 
     def note_ahead(self) -> None:
         """Write the note now, unless a heartbeat has written it. Otherwise records set aside beyond the checkpoint may
@@ -203,10 +140,9 @@ class HeldLease:
         """Makes the write and judges the reply; None if there was no reply."""
         sent_at = self._now()
         self._is_leaving = self._is_leaving or write.kind is WriteKind.RELEASE
-        ahead = None if write.kind is WriteKind.HAND_OVER else self.finished_ahead
-        write = self._reporting(with_ahead(self._measured(write, sent_at), self.lease, ahead))
+        write = self.notes.added_to(write, self.lease, self.moves, sent_at.steady)
         try:
-            result = self._ports.table.apply(write)
+            result = self._table.apply(write)
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: it must not stop the other leases
             self._failed(write, problem)
             return None
@@ -214,29 +150,13 @@ class HeldLease:
         row = result.lease if isinstance(result, Applied) else result.row
         after = after_write(self._holding, write, row, applied, sent_at)
         if after.verdict is Verdict.LOST and isinstance(result, Refused):
-            self._ports.log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result))
+            self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result))
         if after.verdict is Verdict.DRAIN:
-            self._ports.log.info(
+            self._log.info(
                 "asked to hand the lease over", lease_key=write.lease_key, to=after.holding.lease.lease_owner
             )
         self._become(after.holding)
         return after
-
-    def _measured(self, write: LeaseWrite, now: Instant) -> LeaseWrite:
-        if self._throughput is None or write.kind not in (WriteKind.HEARTBEAT, WriteKind.CHECKPOINT):
-            return write
-        self._throughput = self._throughput.after(self._bytes_handled, now.steady, self._interval)
-        brings = self._throughput.kib_per_second
-        return write if brings is None else with_throughput(write, brings)
-
-    def _reporting(self, write: LeaseWrite) -> LeaseWrite:
-        if write.kind not in REPORTS:
-            return write
-        checkpoint = (write.moves_to or self.lease.position).checkpoint
-        write = with_failure(write, self.lease, self._failing_at(checkpoint))
-        write = with_unanswered(write, self.lease, self._unanswered_since())
-        said = self._lag_at(checkpoint)
-        return write if said is None else with_lag(write, self.lease, *said)
 
     def _failed(self, write: LeaseWrite, problem: Exception) -> None:
         """Every other error may pass, unexpected ones too; if it does not, the lease counts as lost once another worker
@@ -245,7 +165,7 @@ class HeldLease:
         may_pass = not isinstance(problem, FinalError)
         self._become(after_failure(self._holding, write, may_pass, self._now(), self._failover_time))
         is_planned = isinstance(problem, CallFailed)
-        say = self._ports.log.warning if is_planned and not self.is_lost else self._ports.log.error
+        say = self._log.warning if is_planned and not self.is_lost else self._log.error
         message = "lease lost with its table" if self.is_lost else "lease table unavailable"
         say(
             message,
@@ -286,14 +206,14 @@ class HeldLease:
         return self.write(lambda lease: make(lease) if still() else None)
 
     def _now(self) -> Instant:
-        return instant(self._ports.clock)
+        return instant(self._clock)
 
     def checkpoint_late(self, to: Checkpoint) -> bool:
         """Checkpoint a lease that is lost, if its position is as we last knew it. True if the row has it."""
         try:
-            return isinstance(self._ports.table.apply(late_checkpoint(self.lease, to)), Applied)
+            return isinstance(self._table.apply(late_checkpoint(self.lease, to)), Applied)
         except CallFailed as problem:
-            self._ports.log.warning("late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem))
+            self._log.warning("late checkpoint failed", lease_key=self.lease.lease_key, problem=str(problem))
             return False
 
     def read_again(self) -> None:
@@ -301,7 +221,7 @@ class HeldLease:
         now.
         """
         with self._lock:
-            self._become(after_reading(self._holding, self._ports.table.get(self.lease.lease_key)))
+            self._become(after_reading(self._holding, self._table.get(self.lease.lease_key)))
 
 
 def _stands(refused: Refused) -> str:

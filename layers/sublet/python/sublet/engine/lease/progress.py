@@ -18,7 +18,8 @@ from typing import NamedTuple
 from sublet.decisions.session.crash_caution import careful_until
 from sublet.decisions.session.held_lease import Holding, Tenure, is_true_too
 from sublet.decisions.session.quiet import begun, opening
-from sublet.engine.lease.held import Ahead, HeldLease
+from sublet.engine.lease.held import HeldLease
+from sublet.engine.lease.row_notes import Ahead
 from sublet.ports import Clock, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, joined
@@ -57,6 +58,7 @@ class Progress:
         lock: AbstractContextManager[object],
     ) -> None:
         self._held = held
+        self._notes = held.notes
         self._settings = settings
         self._clock = clock
         self._stop = stop
@@ -88,7 +90,7 @@ class Progress:
             self.finished = self.written = self.handed = self.passed = holding.lease.checkpoint
             self._began_at = holding.moves
             self._known_ahead = holding.lease.finished_ahead
-            self._report_ahead(self._known_ahead)
+            self._note_ahead(self._known_ahead)
             self._careful_until = careful_until(holding.lease, self._clock.steady(), self._settings)
             return holding.lease
 
@@ -130,11 +132,11 @@ class Progress:
     def follow_lanes(self, lanes: Callable[[], FinishedAhead]) -> Callable[[], None]:
         """From now on each write notes in the row how far each lane is, until the returned function is called."""
         known = self._known_ahead
-        self._held.report_ahead(Ahead(self._began_at, lambda: joined(known, lanes())))
-        return lambda: self._report_ahead(self._held.finished_ahead)
+        self._notes.ahead = Ahead(self._began_at, lambda: joined(known, lanes()))
+        return lambda: self._note_ahead(self._held.finished_ahead)
 
-    def _report_ahead(self, ahead: FinishedAhead | None) -> None:
-        self._held.report_ahead(Ahead(self._began_at, lambda: ahead))
+    def _note_ahead(self, ahead: FinishedAhead | None) -> None:
+        self._notes.ahead = Ahead(self._began_at, lambda: ahead)
 
     @property
     def is_unwritten(self) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sublet.decisions.session.window import batches
 from sublet.engine.calls.parallel import records_at_once
-from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
+from sublet.engine.lease.row_notes import RowNotes
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.records import UserRecords
 from sublet.engine.session.sketch import SessionSketch
@@ -33,7 +33,7 @@ class PageRunner:
     """Runs through one page after another."""
 
     settings: Settings
-    held: HeldLease
+    notes: RowNotes
     progress: Progress
     user_records: UserRecords
     lag: SessionLag
@@ -47,7 +47,7 @@ class PageRunner:
             lag.takes(stream_records, progress.reached)
             for batch in batches(user_records.parts(stream_records), records_at_once(self.settings)):
                 yield batch
-                self.held.has_handled(batch)
+                self.notes.has_handled(batch)
                 lag.has_handled(batch)
                 progress.write_if_due()
                 del batch  # freed before the next one is made

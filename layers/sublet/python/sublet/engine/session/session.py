@@ -348,14 +348,14 @@ def lease_session(
 
     cut_off   when the runtime ends this process, whatever it is doing
     """
-    ports, settings, lease = shared.ports, shared.settings, held.lease
+    ports, settings, lease, notes = shared.ports, shared.settings, held.lease, held.notes
     lock, shard_id = ports.tasks.lock, lease.shard_id
 
     progress = Progress(held, settings, ports.clock, stop, lock())
     lag = SessionLag(lease, ports.clock, lock())
     sketch = SessionSketch(shard_id, lease.hash_key_range, ports)
     user_records = UserRecords(shared, shard_id, progress, sketch)
-    page_runner = PageRunner(settings, held, progress, user_records, lag, sketch)
+    page_runner = PageRunner(settings, notes, progress, user_records, lag, sketch)
 
     failing = FailingCalls(lease)
     calls = SessionCalls(
@@ -391,7 +391,5 @@ def lease_session(
         metrics=LeaseMetrics(shard_id, ports, progress),
         count=LeaseReport(shard_id, Outcome.WINDOW_ENDED),
     )
-    held.report_failing(failing.at)
-    held.report_lag(lag.report)
-    held.report_unanswered(session.unanswered_since)
+    notes.failing_at, notes.lag_at, notes.unanswered_since = failing.at, lag.report, session.unanswered_since
     return session

@@ -192,7 +192,7 @@ class LeaseRun:
         stop = ports.tasks.signal()
         held = HeldLease(lease, since, ports, settings.failover_time, stop)
         if settings.mode is Mode.CONTINUOUS:
-            held.measure(settings.heartbeat_interval)
+            held.notes.measure(lease.throughput_kbps, settings.heartbeat_interval, ports.clock.steady())
         phase = Phases(keeps_leases(self.item, settings))
         shared = self.shared.of_stream(lease.lease_key)
         session = lease_session(shared, held, self.deadline, stop, why, phase, self.cut_off)

@@ -56,7 +56,7 @@ class HeldLeases:
         failover_time, stop = self.settings.failover_time, self.ports.tasks.signal()
         held = self._held[lease.lease_key] = HeldLease(lease, since, self.ports, failover_time, stop)
         lag = self._lags[lease.lease_key] = LeaseLag(lease, self.ports.clock)
-        held.report_lag(lag.report)
+        held.notes.lag_at = lag.report
         self._left.pop(lease.lease_key, None)
         return held
 
