@@ -56,12 +56,12 @@ def documented() -> Mapping[str, Sequence[str]]:
     [EACH_HOUR, *(pytest.param(way, marks=SLOW) for way in (EACH_FIVE, EACH_MINUTE, ALWAYS))],
     ids=lambda way: way.name,
 )
-def test_a_day_of_a_healthy_fleet_raises_none(way: Way) -> None:
+def test_healthy_fleet_raises_no_alarm_in_a_day(way: Way) -> None:
     assert days(way, 1) == {}
 
 
 @each_way
-def test_a_first_deployment_raises_none(way: Way) -> None:
+def test_first_deployment_raises_no_alarm(way: Way) -> None:
     assert first_hours(way) == {}
 
 

@@ -240,7 +240,7 @@ def test_a_role_that_may_not_ask_for_tags_is_told_the_action(tagging: tuple[AwsA
         list(account.tables({TAG: None}))
 
 
-def test_no_table_with_the_tags_is_said(
+def test_applications_says_that_no_table_has_the_tags(
     monkeypatch: pytest.MonkeyPatch, tagging: tuple[AwsAccount, Stubber], capsys: pytest.CaptureFixture[str]
 ) -> None:
     account, stubber = tagging

@@ -66,7 +66,7 @@ def running(aws: dict[str, str], *arguments: str) -> Iterator[tuple[httpx.Client
             process.wait(30)
 
 
-def test_an_application_of_java_s_is_shown_read_and_planned_for_and_ctrl_c_ends_it(
+def test_console_shows_and_plans_for_a_java_application_until_ctrl_c(
     aws: dict[str, str],
 ) -> None:
     application, stream = application_of_java()

@@ -86,7 +86,7 @@ def _damage(store: ControlStore) -> None:
 
 
 @pytest.mark.usefixtures("moto_aws")
-def test_ticks_leave_it_where_it_is() -> None:
+def test_ticks_leave_the_control_in_place() -> None:
     client = dynamodb_client()
     table = sightings_table(client)
     sightings, control = (

@@ -74,7 +74,7 @@ def test_created_tables_equal_the_stacks(client: Any) -> None:
     assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
 
 
-def test_a_consumer_can_use_them_at_once(client: Any) -> None:
+def test_created_tables_can_be_used_at_once(client: Any) -> None:
     settings = orders()
     created(client, settings)
     table = DynamoDbLeaseTable(dynamodb_client(), settings.lease_table)
@@ -187,7 +187,7 @@ A_STREAM = {
 }
 
 
-def test_a_role_without_the_sightings_getitem_begins_all_the_same(service: ScriptedService) -> None:
+def test_role_without_getitem_on_sightings_still_begins(service: ScriptedService) -> None:
     """Roles of 0.2 are like this: the stream's ARN is then requested from Kinesis."""
     denied = error("AccessDeniedException", "not authorized to perform: dynamodb:GetItem")
     service.will("GetItem", denied, {})

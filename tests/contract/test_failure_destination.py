@@ -151,7 +151,7 @@ def test_store_keeps_a_batch_that_is_put_twice(store: Any) -> None:
     assert {each.records[0].sequence_number for each in kept(store)} == {"100"}
 
 
-def test_a_batch_that_begins_and_ends_alike_with_other_records_is_kept_beside_it(store: Any) -> None:
+def test_store_keeps_batches_of_the_same_ends_with_other_records_apart(store: Any) -> None:
     """After a crash, with a different grouping. They are different batches, whatever they have in common."""
     first = batch(100, count=4)
     other = replace(first, records=(first.records[0], first.records[2], first.records[3]))
@@ -321,7 +321,7 @@ def _records(store: SqsDestination) -> list[tuple[str, int]]:
 
 
 @pytest.mark.emulator
-def test_a_topic_passes_it_on_and_keeps_nothing(moto_aws: None) -> None:
+def test_topic_passes_a_batch_on_and_keeps_nothing(moto_aws: None) -> None:
     queue, topics = make_queue(), boto3.client("sns")
     arn = topics.create_topic(Name="given-up")["TopicArn"]
     topics.subscribe(TopicArn=arn, Protocol="sqs", Endpoint=queue)

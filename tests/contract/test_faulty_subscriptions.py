@@ -104,7 +104,7 @@ def test_a_reply_without_chunks(stream: Consumed) -> None:
     reply["EventStream"].close()
 
 
-def test_a_call_that_is_refused_anyway_uses_no_fault_up(stream: Consumed) -> None:
+def test_refused_call_uses_up_no_planted_fault(stream: Consumed) -> None:
     stream.fan_out.takes(again_after=NEVER)
     stream.subscribe().event()
     stream.fan_out.plant(Fault("end"))

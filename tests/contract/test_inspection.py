@@ -79,7 +79,7 @@ def test_a_streams_figures_are_averages_by_the_second(inspection: AwsInspection)
 
 
 @pytest.mark.parametrize(("days", "seconds"), [(1, 60), (14, 60), (20, 300), (365, 3600)])
-def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days: int, seconds: int) -> None:
+def test_figures_of_a_long_time_use_the_period_that_cloudwatch_keeps(days: int, seconds: int) -> None:
     """GetMetricData: "If the StartTime parameter specifies a time stamp that is greater than 3 hours ago, you must
     specify the period as follows": minutes for 15 days, five minutes for 63 days, and hours beyond.
     """
@@ -95,7 +95,7 @@ def test_the_figures_of_a_long_time_are_asked_for_as_cloudwatch_keeps_them(days:
     assert [query["MetricStat"]["Period"] for query in asked[0]["MetricDataQueries"]] == [seconds, seconds]
 
 
-def test_the_last_hour_is_by_the_minute_as_the_application_put_it(inspection: AwsInspection) -> None:
+def test_last_hour_has_the_applications_metrics_by_the_minute(inspection: AwsInspection) -> None:
     put_figures("sublet", "millis_behind_latest", [5_000, 61_000], application="orders")
     put_figures("sublet", "bytes", [61_440], application="orders")
     put_figures("sublet", "lost_leases", [2], application="orders")

@@ -80,7 +80,7 @@ def test_an_empty_page_that_does_not_tell_its_lag_proves_nothing(service: Script
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_botocore_makes_the_same_of_it(name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoder_equals_botocore(name: str, service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:
     service.will("GetRecords", REPLIES[name])
     reply = polled()
     page = reply.page
@@ -97,7 +97,7 @@ def test_botocore_makes_the_same_of_it(name: str, service: ScriptedService, monk
     assert all(one.approximate_arrival_timestamp.tzinfo is UTC for one in page.records)
 
 
-def test_a_record_without_a_partition_key_has_none_and_its_neighbours_keep_theirs(
+def test_keyless_record_has_no_key_and_its_neighbours_keep_theirs(
     service: ScriptedService,
 ) -> None:
     service.will("GetRecords", REPLIES["without a partition key"])

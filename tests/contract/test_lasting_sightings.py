@@ -65,7 +65,7 @@ def test_process_recreates_the_sightings_table_from_its_memory(client: Any) -> N
     assert log.messages("info") == ["the sightings table is there again"]
 
 
-def test_a_process_that_may_not_goes_on_without_it_and_says_so_once(client: Any) -> None:
+def test_process_without_leave_goes_on_without_the_sightings_table(client: Any) -> None:
     log = MemoryLog()
     store = a_store(client, log)
     lose(client, SETTINGS.sightings_table)
@@ -125,7 +125,7 @@ def test_both_tables_are_not_recreated_under_a_fleet(client: Any) -> None:
     assert client.list_tables()["TableNames"] == []
 
 
-def test_a_replacement_that_may_make_no_tables_starts_without_it(client: Any) -> None:
+def test_replacement_without_leave_starts_without_the_sightings_table(client: Any) -> None:
     lose(client, SETTINGS.sightings_table)
     require_tables(client, SETTINGS)
     assert a_store(client).load() == Remembered({})

@@ -162,7 +162,7 @@ def test_reshards_lose_nothing_and_keep_each_key_in_order(bench: ProducerBench) 
     assert by_key(data_of(bench.delivered())) == by_key([data for _, data in made])
 
 
-def test_the_same_on_an_event_loop(bench: ProducerBench) -> None:
+def test_async_producer_stores_records_in_order_of_their_key(bench: ProducerBench) -> None:
     made = orders()
 
     async def produce() -> list[PutRecord]:

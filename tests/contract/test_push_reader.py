@@ -361,7 +361,7 @@ def test_reader_loses_and_repeats_nothing_after_any_fault(embedded: Bench, fault
     assert not reader.is_polling
 
 
-def test_an_end_that_names_no_children_is_an_end_all_the_same(embedded: Bench) -> None:
+def test_shard_end_without_named_children_is_an_end(embedded: Bench) -> None:
     """Bento never ends such a shard (input_kinesis_efo.go asks for children), so it waits for ever. A poll names
     them.
     """

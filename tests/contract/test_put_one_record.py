@@ -36,7 +36,7 @@ def test_a_refused_put_names_the_stream_s_largest_record(service: ScriptedServic
         Stream(connect().account, "orders").put("k", OVER)
 
 
-def test_the_limit_is_set_as_kinesis_has_it(service: ScriptedService) -> None:
+def test_max_record_kib_is_updated_only_where_it_differs(service: ScriptedService) -> None:
     service.will("DescribeStreamSummary", summary(MaxRecordSizeInKiB=None), summary(MaxRecordSizeInKiB=2048))
     service.will("UpdateMaxRecordSize", {})
     context = connect()

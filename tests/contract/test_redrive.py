@@ -104,7 +104,7 @@ def test_a_powertools_handler_with_a_poison_record_and_its_redrive(
     assert "0 records in 0 batches" in capsys.readouterr().out
 
 
-def test_a_topic_has_nothing_to_give_back(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_redrive_from_a_topic_is_refused(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
     arn = "arn:aws:sns:us-east-1:123456789012:given-up"
     code = main(["redrive", "--from", arn, "--application", "orders", "--stream", "events", "--handler", "a:b"])
     assert code == 2

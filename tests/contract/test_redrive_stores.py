@@ -105,7 +105,7 @@ def test_groups_that_share_a_reply_do_not_hold_each_other_back(seed: int) -> Non
 
 
 @pytest.mark.parametrize("fifo", [False, True])
-def test_a_batch_is_not_removed_after_a_call_so_long_that_another_received_it(fifo: bool) -> None:
+def test_batch_is_not_removed_once_another_may_have_received_it(fifo: bool) -> None:
     """A call of more than 15 minutes: others may receive the batch by then, and a FIFO queue does not let us remove it
     any more.
     """
@@ -188,7 +188,7 @@ def test_redrive_reports_messages_that_the_dead_letter_queue_took() -> None:
 
 
 @pytest.mark.parametrize("ignores_conditions", [False, True])
-def test_an_object_that_was_overwritten_meanwhile_is_not_removed(ignores_conditions: bool) -> None:
+def test_overwritten_object_is_not_removed(ignores_conditions: bool) -> None:
     """By another version, which names it by its first position alone. If conditions are ignored, by this one."""
     model = S3Model(ignores_conditions=ignores_conditions)
     store = S3Destination(client_of(model), "given-up", "")

@@ -74,7 +74,7 @@ ORDERS = StreamIdentity(ARN, BEGINNING)
 CREATED_ANEW = StreamIdentity(ARN, BEGINNING + timedelta(days=1, milliseconds=1))
 
 
-def test_a_definition_stands_until_one_replaces_it_that_knows_it(store: SightingStore) -> None:
+def test_definition_is_replaced_only_by_a_writer_that_knows_it(store: SightingStore) -> None:
     first, second = {"failover_time": "30s", "on_failure": ""}, {"failover_time": "1m", "on_failure": ""}
     assert store.load().definition is None
     assert not store.define(second, first)

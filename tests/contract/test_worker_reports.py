@@ -40,7 +40,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 @pytest.mark.parametrize("place", Place)
-def test_a_report_is_had_where_it_was_put_until_it_is_removed(make: Make, place: Place) -> None:
+def test_report_is_read_from_its_place_until_it_is_removed(make: Make, place: Place) -> None:
     reports, ours = make(True), WorkerReport("sublet-1", BEGINNING, place)
     reports.remove(ours)
     reports.put(ours)
@@ -60,7 +60,7 @@ def test_the_lease_table_comes_first(make: Make) -> None:
     assert reports.get("sublet-1") == both[0]
 
 
-def test_a_table_that_is_not_there_holds_none(make: Make) -> None:
+def test_missing_table_holds_no_reports(make: Make) -> None:
     reports = make(False)
     assert (reports.load(), reports.get("sublet-1")) == ((), None)
 

@@ -40,6 +40,6 @@ def test_check_selects_the_tests_that_import_a_changed_module(changed: str, aske
     assert asked in that_import([changed])
 
 
-def test_a_rule_s_change_asks_few_and_nothing_none() -> None:
+def test_check_selects_few_tests_for_a_rule_and_none_for_no_change() -> None:
     assert len(that_import(["layers/sublet/python/sublet/decisions/session/failure_policy.py"])) < MANY
     assert fast_tests(that_import([])) == []

@@ -64,7 +64,7 @@ def headlines(commands: list[str]) -> list[str]:
     return [line.partition("\\n' \"")[2] for line in commands if "==> " in line]
 
 
-def test_a_second_one_does_nothing(folder: Path) -> None:
+def test_second_setup_does_nothing(folder: Path) -> None:
     assert len(headlines(done_by_setup(folder))) >= 5
     assert done_by_setup(folder) == []
 

@@ -90,7 +90,7 @@ def synthesized(programs: Sequence[str], folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("document", CODE)
-def test_each_setting_that_it_names_is_one(document: str) -> None:
+def test_migrating_names_existing_settings(document: str) -> None:
     from sublet.settings import DEFINITIONS
 
     text = (ROOT / f"docs/{document}.md").read_text()

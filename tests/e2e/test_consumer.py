@@ -122,7 +122,7 @@ def test_work_goes_on_at_once_after_a_worker_is_killed(fleet: Fleet) -> None:
     assert out_of_order(deliveries) == []
 
 
-def test_every_lease_is_as_kcl_expects_it(fleet: Fleet) -> None:
+def test_every_lease_has_the_attributes_that_kcl_expects(fleet: Fleet) -> None:
     """A Java worker needs counter, owner switches and checkpoint in the rows, or it stops taking leases altogether."""
     for row in fleet.wait_until_free().values():
         assert {

@@ -100,7 +100,7 @@ def test_poison_record_on_lambda_is_set_aside_and_redriven(
 
 
 @explores
-def test_killed_between_setting_aside_and_checkpoint_it_loses_nothing(
+def test_fleet_killed_between_set_aside_and_checkpoint_loses_nothing(
     aws: EmbeddedAws, application: str, destination: Destination, tmp_path: Path
 ) -> None:
     (tmp_path / "poison").write_text(POISON)

@@ -112,7 +112,7 @@ def test_no_other_door_is_open_to_the_unsigned(exported: Mapping[str, str], path
     assert send(exported["AWS_ENDPOINT_URL"], path, b"{}").status == 403
 
 
-def test_a_web_page_with_the_right_keys_is_refused_all_the_same(exported: Mapping[str, str], root: Credentials) -> None:
+def test_web_page_is_refused_even_with_the_right_keys(exported: Mapping[str, str], root: Credentials) -> None:
     gateway, kinesis = exported["AWS_ENDPOINT_URL"], exported["AWS_ENDPOINT_URL_KINESIS"]
     made = send(gateway, FUNCTIONS, a_function(), FOREIGN, signed_by=root, service="lambda")
     listed = send(kinesis, "/", b"{}", {**FOREIGN, **STREAMS}, signed_by=root, service="kinesis")

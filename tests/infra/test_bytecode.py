@@ -52,7 +52,7 @@ def test_bytecode_is_not_added_without_that_python(code: Path) -> None:
     assert not list(code.rglob("*.pyc"))
 
 
-def test_a_python_on_the_path_that_is_another_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_of_another_version_on_the_path_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shim = tmp_path / "python3.98"
     shim.write_text("#!/bin/sh\necho 3.7\n")
     shim.chmod(0o755)

@@ -269,7 +269,7 @@ def test_a_process_has_the_alarms_and_the_dashboard_but_for_lambdas_own() -> Non
     template.resource_count_is("AWS::CloudWatch::Dashboard", 1)
 
 
-def test_cdk_nag_finds_nothing_in_any_of_it(build: Build, other: Stack) -> None:
+def test_cdk_nag_finds_nothing(build: Build, other: Stack) -> None:
     app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     vpc = ec2.Vpc.from_vpc_attributes(
@@ -363,7 +363,7 @@ def test_step_functions_takes_its_role_for_state_machines_of_this_account_alone(
     assert trust["Condition"]["StringEquals"].keys() == {"aws:SourceAccount"}
 
 
-def test_context_gives_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_context_gives_properties_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")
     monkeypatch.setenv("CDK_DEFAULT_REGION", "eu-central-1")
     (tmp_path / "orders.py").write_text("def handle(batch): ...\n")

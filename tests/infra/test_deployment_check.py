@@ -94,7 +94,7 @@ def test_a_worker_that_raises_fails_the_deployment_with_its_reason() -> None:
     assert deployed.prompted == []
 
 
-def test_a_worker_that_cannot_be_invoked_fails_the_deployment_rather_than_hanging_it() -> None:
+def test_deployment_fails_when_a_worker_cannot_be_invoked() -> None:
     said = answer(request("Create"), Deployed(TimeoutError("x" * 10_000)).world())
     assert said["Status"] == "FAILED"
     assert len(said["Reason"]) == REASON_MAX

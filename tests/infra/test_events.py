@@ -35,7 +35,7 @@ def names(kind: Any) -> set[str]:
     ],
     ids=lambda item: str(item["item_id"]),
 )
-def test_a_worker_item_has_exactly_the_fields_of_one(item: Any) -> None:
+def test_worker_item_event_has_exactly_its_fields(item: Any) -> None:
     assert item.keys() == names(WorkerItem) - {"leases_max", "auto_seen_at"}, (
         "only beside a limit that adopted children could exceed, and for a stream that has placed records itself"
     )
@@ -44,7 +44,7 @@ def test_a_worker_item_has_exactly_the_fields_of_one(item: Any) -> None:
         assert claim["why"] in list(ClaimReason)
 
 
-def test_a_window_s_report_has_the_fields_of_one() -> None:
+def test_window_report_event_has_its_fields() -> None:
     report = event("worker_to_choice.json")
     assert report.keys() == names(WindowReport) | {"outcome"}
     assert report["next"] in list(Next)

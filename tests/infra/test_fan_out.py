@@ -73,7 +73,7 @@ def test_a_grantee_may_subscribe_too(build: Build, grant: str) -> None:
     assert found >= MAY
 
 
-def test_a_registered_one_is_used_as_it_is(build: Build) -> None:
+def test_registered_consumer_is_used_as_it_is(build: Build) -> None:
     template = Template.from_stack(build(mode="continuous", fan_out=CONSUMER))
     template.resource_count_is("AWS::Kinesis::StreamConsumer", 0)
     assert variables(template, "LeaseWorker")["SUBLET_FAN_OUT_CONSUMER"] == CONSUMER
@@ -132,7 +132,7 @@ def test_a_stream_of_another_account_registers_its_consumers_there() -> None:
     assert consumer_of(stack, settings, stream, CONSUMER) == CONSUMER
 
 
-def test_a_service_registers_one_too(tmp_path: Path) -> None:
+def test_service_registers_a_consumer_too(tmp_path: Path) -> None:
     template = Template.from_stack(a_service(tmp_path, fan_out=True))
     duty = [each for each in allowed(template, "TaskRole") if each.duty == "fan-out"]
     assert {each.action for each in duty} == MAY

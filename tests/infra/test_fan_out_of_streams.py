@@ -59,7 +59,7 @@ def test_each_stream_has_a_consumer_before_the_worker_is_there(parts: Mapping[st
     assert set(worker["DependsOn"]) >= found.keys()
 
 
-def test_the_worker_finds_them_by_the_applications_name(parts: Mapping[str, Any]) -> None:
+def test_worker_finds_consumers_by_the_applications_name(parts: Mapping[str, Any]) -> None:
     of_worker = variables(Template.from_stack(stack_of(parts, streams="orders,payments")), "LeaseWorker")
     settings = Settings.from_environment(
         {name: value for name, value in of_worker.items() if name.startswith("SUBLET_")}
@@ -128,7 +128,7 @@ def test_synth_notes_the_price_of_fan_out_for_all_streams(parts: Mapping[str, An
     assert Annotations.from_stack(stack).find_info("*", Match.string_like_regexp(price))
 
 
-def test_a_deployed_stack_takes_it(build: Build) -> None:
+def test_deployed_stack_takes_fan_out_with_streams(build: Build) -> None:
     """As by `sublet deploy --set streams=orders,payments --set fan_out=true`."""
     context = {"stream_arn": None, "streams": "orders,payments", "mode": "continuous"}
     stack = build({**context, "fan_out": "true"})

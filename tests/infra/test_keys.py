@@ -57,7 +57,7 @@ def test_stack_has_no_kms_keys_by_default(build: Build) -> None:
     ],
 )
 @pytest.mark.parametrize("given_as", ["property", "context"])
-def test_each_key_may_be_used_by_who_needs_it(
+def test_each_key_may_be_used_by_the_functions_that_need_it(
     build: Build, name: str, worker: dict[str, set[str]], manager: dict[str, set[str]], given_as: str
 ) -> None:
     failing = {"on_failure": QUEUE_ARN, "maximum_retry_attempts": "3"}

@@ -251,9 +251,7 @@ def test_the_deployment_asks_the_worker_for_its_handler(template: Template) -> N
     assert check["ServiceTimeout"] == 420
 
 
-def test_no_alarm_about_missing_ticks_before_the_first_deployment_has_brought_one(
-    template: Template, created_stream: Template
-) -> None:
+def test_missing_ticks_alarm_is_created_after_the_first_tick(template: Template, created_stream: Template) -> None:
     """An alarm on metrics that never existed fires as soon as it is created."""
     resource = one(template, "AWS::CloudFormation::CustomResource", "HandlerCanBeImported")
     check = resource["Properties"]

@@ -263,7 +263,7 @@ def test_a_role_that_there_is_gets_the_duties(make: Make) -> None:
     assert len(statements) == 4
 
 
-def test_cdk_nag_finds_nothing_in_any_of_it(make: Make) -> None:
+def test_cdk_nag_finds_nothing(make: Make) -> None:
     app = an_app()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     make(app, spot=True, on_failure="arn:aws:s3:::given-up/sublet", maximum_retry_attempts=3)

@@ -107,7 +107,7 @@ def test_lease_managers_permissions_are_those_of_its_calls(make: Make) -> None:
     assert {duty: actions for duty, actions in wanted.items() if duty != "tags"} == found
 
 
-def test_a_choice_without_tags_asks_for_none(make: Make) -> None:
+def test_stream_choice_without_tags_needs_no_tag_permission(make: Make) -> None:
     template = make(streams="orders")
     assert not {"tags", "stream-by-tag-0"} & statements(template, "LeaseManagerRole").keys()
 
@@ -120,7 +120,7 @@ def test_stream_and_streams_exclude_each_other(make: Make) -> None:
         make(streams="orders", stream=of_one)
 
 
-def test_the_deployed_stack_takes_several_streams_and_makes_none(build: Build) -> None:
+def test_deployed_stack_takes_several_streams_and_creates_none(build: Build) -> None:
     """As by `sublet deploy --set streams=orders,audit-*`."""
     template = Template.from_stack(build({"stream_arn": None, "streams": "orders,audit-*"}))
     template.resource_count_is("AWS::Kinesis::Stream", 0)

@@ -169,7 +169,7 @@ def test_the_job_may_do_exactly_this(template: Template) -> None:
 
 
 @pytest.mark.parametrize("leases", Leases)
-def test_the_lease_table_is_the_job_s_as_far_as_it_has_to_do_with_it(make: Make, leases: Leases) -> None:
+def test_job_role_has_lease_table_permissions_by_its_use_of_leases(make: Make, leases: Leases) -> None:
     if leases is Leases.NONE:
         assert "leases" not in role(Template.from_stack(make()), "JobRole")
         return

@@ -129,7 +129,7 @@ def test_a_window_that_comes_through_ends_a_row_of_crashes() -> None:
 
 
 @pytest.mark.parametrize("following", ["done", "prompt"])
-def test_an_execution_tells_that_a_handler_failed_and_runs_nothing_again_for_it(following: str) -> None:
+def test_execution_tells_of_a_failed_handler_and_runs_it_once(following: str) -> None:
     seen: list[str] = []
 
     def invoke(function: str, payload: Json) -> Json:

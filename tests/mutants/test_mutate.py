@@ -105,7 +105,7 @@ def test_a_statement_is_put_to_the_tests_that_run_it(tmp_path: Path) -> None:
     assert tests[6, "turned"] == {"no"}
 
 
-def test_a_run_that_is_cut_off_is_gone_on_with_as_long_as_the_file_is_the_same(tmp_path: Path) -> None:
+def test_interrupted_run_is_resumed_while_the_file_is_unchanged(tmp_path: Path) -> None:
     file, record = tmp_path / "rule.py", Record(tmp_path / "record.tsv")
     file.write_text("x = (3, 3)")
     assert record.verdicts(mutants_of(file)) == []

@@ -62,7 +62,7 @@ async def ack_all(fetched: Fetched) -> Event:
     return event(fetched)
 
 
-def test_fetch_ends_at_its_count_or_its_expiry_and_next_with_one_or_none(port: int) -> None:
+def test_fetch_and_next_end_at_count_or_expiry(port: int) -> None:
     async def script(pulled: Pulled) -> list[Event]:
         await pulled.put("a", "0", "1", "2", "3", "4")
         return [

@@ -14,7 +14,7 @@ from tests.package.distributions import ROOT, Distributions, environment_with, r
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), explores]
 
 
-def test_aggregates_are_read_and_made_with_it(distributions: Distributions, tmp_path: Path) -> None:
+def test_aggregation_works_with_the_oldest_protobuf(distributions: Distributions, tmp_path: Path) -> None:
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (oldest,) = (found[1] for each in stated if (found := re.match(r"protobuf>=([\d.]+)", each)))
     pinned = tmp_path / "pinned.txt"

@@ -38,7 +38,7 @@ NEWER = (
 """Only a later botocore knows DynamoDB's account endpoints; an older one reports a reply that is always truncated as
 a missing one."""
 
-CANNOT = "not test_the_limit_is_set_as_kinesis_has_it"
+CANNOT = "not test_max_record_kib_is_updated_only_where_it_differs"
 """What an older boto3 cannot do, and refuses by name."""
 
 
@@ -66,11 +66,11 @@ def asked_by(distributions: Distributions, folder: Path, pins: str) -> str:
     return run([str(python), "-c", "import boto3; print(boto3.__version__)"]).strip()
 
 
-def test_the_oldest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
+def test_oldest_boto3_passes_the_tests(distributions: Distributions, tmp_path: Path) -> None:
     pins = "".join(f"{name}=={oldest_boto3()}\n" for name in ("boto3", "botocore"))
     assert asked_by(distributions, tmp_path, pins) == oldest_boto3()
 
 
-def test_the_newest_does_as_the_locked_one(distributions: Distributions, tmp_path: Path) -> None:
+def test_newest_boto3_passes_the_tests(distributions: Distributions, tmp_path: Path) -> None:
     said = asked_by(distributions, tmp_path, "")
     assert Version(said) >= Version(version("boto3")), "the index has an older one than is locked"

@@ -225,7 +225,7 @@ def test_query_killed_between_the_sinks_and_sparks_commit_repeats_nothing() -> N
     assert row(held.table, shard_id(0)).checkpoint == Checkpoint(second[-1])
 
 
-def test_a_failed_batch_is_repeated_only_as_far_as_no_other_worker_has_handled_it() -> None:
+def test_failed_batch_is_repeated_without_what_another_worker_handled() -> None:
     """Spark has fixed its range for ever; meanwhile the fleet handles a part of it and gives the lease back, and
     Spark continues."""
     held = held_query(2)

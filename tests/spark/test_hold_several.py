@@ -122,7 +122,7 @@ def test_a_logged_batch_waits_for_the_worker_that_holds_one_of_its_streams() -> 
     assert {row.stream for row in query.run()} == {"a"}
 
 
-def test_a_logged_batch_of_a_stream_that_is_not_named_any_more_asks_for_it() -> None:
+def test_logged_batch_of_an_unnamed_stream_is_refused_until_it_is_named() -> None:
     query = held()
     query.put("a", 10)
     query.put("b", 10)

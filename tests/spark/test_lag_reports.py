@@ -127,7 +127,7 @@ def test_query_reports_make_a_lagging_shard_behind() -> None:
     assert shard.records_per_second == pytest.approx(1, abs=0.3)
 
 
-def test_no_write_is_made_for_it() -> None:
+def test_lag_reports_make_no_write_of_their_own() -> None:
     """A checkpoint for each batch, and heartbeats between them."""
     held = held_query()
     kinds: Counter[WriteKind] = Counter()

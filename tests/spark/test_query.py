@@ -102,7 +102,7 @@ def assert_in_order(query: MemoryQuery) -> None:
             assert shard.shard_id not in batches or batches[parent][-1] < batches[shard.shard_id][0]
 
 
-def test_an_empty_stream_gives_one_empty_batch_and_then_none() -> None:
+def test_empty_stream_gives_one_empty_batch() -> None:
     query = memory_query(3)
     assert query.run_all() == []
     assert len(query.log) == 1
@@ -220,7 +220,7 @@ def test_throttled_polls_and_expired_iterators_are_waited_out() -> None:
     assert len(query.stream.refusals) > 10
 
 
-def test_a_shard_that_throttles_for_ever_fails_the_task() -> None:
+def test_task_fails_when_a_shard_keeps_throttling() -> None:
     query = memory_query(1)
     put(query, 5)
     query.plan()

@@ -270,7 +270,7 @@ def test_log_lines_in_a_users_program_go_to_its_logging(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_percent_sign_in_a_message_is_none_of_a_format(in_a_program: Ports, caplog: pytest.LogCaptureFixture) -> None:
+def test_percent_sign_in_a_message_is_logged_as_it_is(in_a_program: Ports, caplog: pytest.LogCaptureFixture) -> None:
     in_a_program.log.error("100% of %s", problem="%d")
     assert caplog.messages == ["sublet: 100% of %s problem=%d"]
 

@@ -38,7 +38,7 @@ def test_every_error_of_a_call_may_pass_but_these() -> None:
     assert not any(may_pass(odd) for odd in (KeyError("a fault"), errors.ProcessSpent("spent")))
 
 
-def test_a_refusal_before_anything_has_worked_ends_it_at_once() -> None:
+def test_patience_ends_at_once_before_the_first_success() -> None:
     assert NOTHING_YET.after(REFUSED, NOW).is_over(REFUSED, NOW, 10 * MINUTE)
 
 

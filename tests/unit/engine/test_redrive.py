@@ -247,7 +247,7 @@ def test_redrive_finishes_a_batch_checkpointed_to_its_end_before_a_failure() -> 
     assert Redriving(batch(100)).run(handler=HandlerFunctions(handle)).done == 1
 
 
-def test_a_record_of_another_batch_is_no_place_in_this_one() -> None:
+def test_redrive_fails_a_batch_checkpointed_at_a_foreign_record() -> None:
     def handle(given: Batch) -> None:
         given.checkpoint(batch(200).records[0])
 
@@ -256,7 +256,7 @@ def test_a_record_of_another_batch_is_no_place_in_this_one() -> None:
     assert redriving.log.lines[0].fields["error"] == "ValueError"
 
 
-def test_ctrl_c_in_a_call_ends_it_and_nothing_is_removed() -> None:
+def test_ctrl_c_in_a_call_ends_the_redrive_and_removes_nothing() -> None:
     def handle(_: Batch) -> None:
         raise KeyboardInterrupt
 
@@ -371,7 +371,7 @@ def test_a_batch_is_known_to_be_redriven() -> None:
     assert redriving.calls[0].is_redrive
 
 
-def test_a_batch_that_was_overwritten_meanwhile_stays_and_is_reported() -> None:
+def test_overwritten_batch_stays_and_is_reported() -> None:
     store = Given([KeptBatch("one", batch(100)), KeptBatch("two", batch(200))], {"one": Removal.STAYS})
     done = Redriving(store=store).run()
     assert (done.done, done.changed, done.stays, done.records_done) == (1, 1, 1, 4)

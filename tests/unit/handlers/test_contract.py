@@ -173,7 +173,7 @@ def test_the_optional_functions_are_held_to_the_same(call: str) -> None:
         getattr(handler, call)(*arguments)
 
 
-def test_a_decorator_that_runs_the_coroutine_makes_a_handler_of_it() -> None:
+def test_coroutine_with_a_running_decorator_is_a_handler() -> None:
     seen: list[object] = []
 
     async def handle(batch: object) -> None:

@@ -450,7 +450,7 @@ def test_an_unfit_processor_gets_an_error_that_says_what_to_set(handler: object,
         handler_of(handler, settings)
 
 
-def test_a_function_may_make_them() -> None:
+def test_function_may_create_record_processors() -> None:
     handler_of(makes_one, KCL)
 
 

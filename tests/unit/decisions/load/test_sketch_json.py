@@ -54,7 +54,7 @@ def test_decoding_gives_none_for_bytes_of_no_sketch(data: bytes) -> None:
     assert decode_sketch(data) is None
 
 
-def test_an_empty_one() -> None:
+def test_empty_sketch_round_trips() -> None:
     empty = sketch_of("0", [], seconds=0)
     assert isinstance(empty, ShardSketch)
     assert decode_sketch(encode_sketch(empty, with_names=False)) == empty

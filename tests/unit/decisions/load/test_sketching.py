@@ -62,7 +62,7 @@ def test_the_first_pages_are_counted_more_densely_than_the_late_ones() -> None:
 
 
 @pytest.mark.parametrize("keys", [SAMPLES, 32, 64, 250])
-def test_keys_in_turns_are_not_taken_for_one(keys: int) -> None:
+def test_many_keys_in_turns_are_not_taken_for_one_heavy_key(keys: int) -> None:
     """A sample at fixed distances would meet the same key each time."""
     found = sketch_of("0", [Traffic("user", 1000, 100, keys=keys)])
     assert found.is_sampled
@@ -133,7 +133,7 @@ def test_sketches_are_merged() -> None:
     assert {key.name for key in both.keys} == {"a", "b"}
 
 
-def test_a_bucket_outside_the_range_is_none() -> None:
+def test_bucket_is_none_outside_the_range() -> None:
     assert bucket_of(9, HashKeyRange(10, 20)) is None
     assert bucket_of(21, HashKeyRange(10, 20)) is None
     assert bucket_of(20, HashKeyRange(10, 20)) == 58

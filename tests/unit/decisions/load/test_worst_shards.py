@@ -26,7 +26,7 @@ def test_worst_shards_are_the_ten_of_most_lag_and_the_ten_of_most_bytes() -> Non
     assert worst.bytes["shardId-000"] == 60 * 2**25
 
 
-def test_lag_grows_while_nothing_is_reported_and_none_stays_none() -> None:
+def test_worst_lag_grows_while_nothing_is_reported() -> None:
     leases = [lease(0, 5 * SECOND, ago=10 * SECOND), lease(1, timedelta(0), ago=10 * SECOND), lease(2, None)]
     assert worst_shards(leases, NOW).lags == {"shardId-000": 15_000, "shardId-001": 0}
 

@@ -40,7 +40,7 @@ def test_report_of_our_own_makes_no_fleet() -> None:
 
 
 @pytest.mark.parametrize(("ago", "kind"), [(60, FleetKind.LED), (61, FleetKind.EACH_FOR_ITSELF)])
-def test_a_fleet_is_one_as_long_as_kcl_takes_it_for_alive(ago: int, kind: FleetKind) -> None:
+def test_fleet_exists_while_kcl_takes_its_report_for_alive(ago: int, kind: FleetKind) -> None:
     assert kind_of(report("java-1", ago)).kind is kind
 
 

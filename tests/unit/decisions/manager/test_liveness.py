@@ -34,7 +34,7 @@ def test_sighting_from_the_future_counts_as_seen_now() -> None:
     assert is_expired(HELD, seen, NOW + timedelta(seconds=31), timedelta(seconds=30))
 
 
-def test_a_lease_never_seen_is_alive_with_an_owner_and_idle_for_ever_without() -> None:
+def test_unseen_lease_is_alive_with_an_owner_and_idle_without() -> None:
     assert idle_time(HELD, {}, NOW) == timedelta(0)
     assert idle_time(replace(HELD, lease_owner=None), {}, NOW) == timedelta.max
 
@@ -67,7 +67,7 @@ def test_a_lease_that_another_has_now_has_moved_for_an_hour() -> None:
     assert moved == [None, NOW + timedelta(minutes=1), NOW + timedelta(minutes=1), None]
 
 
-def test_a_lease_that_was_given_back_and_taken_has_not_moved() -> None:
+def test_released_and_reacquired_lease_has_not_moved() -> None:
     free = observe({HELD.lease_key: Sighting(7, "app-lambda-0", NOW)}, [replace(HELD, lease_owner=None)], NOW)
     taken = observe(free, [replace(HELD, lease_owner="app-lambda-1", lease_counter=8)], NOW)
     assert free[HELD.lease_key].moved_at is taken[HELD.lease_key].moved_at is None

@@ -35,7 +35,7 @@ def test_an_item_with_everything() -> None:
 
 
 @pytest.mark.parametrize("at", ["yesterday", 7, "2026-01-31T08:00:00"])
-def test_a_moment_that_is_none_is_refused(at: object) -> None:
+def test_worker_item_is_refused_with_an_invalid_timestamp(at: object) -> None:
     item = {**item_to_json(WorkerItem("item", "worker", (), 1)), "dispatched_at": at}
     with pytest.raises(EventError, match="dispatched_at"):
         item_from_json(item)

@@ -61,7 +61,7 @@ def test_nak_brings_it_again_after_the_delay() -> None:
     assert not state.is_out(0, times=1)
 
 
-def test_later_records_of_its_key_that_are_out_are_void_and_come_again_after_it() -> None:
+def test_nak_voids_later_records_of_its_key_and_redelivers_them_after_it() -> None:
     state = handed_out("a", "b", "a", "a")
     assert state.nak(0, 1, NOW)
     assert list(state.out) == [1]
@@ -76,7 +76,7 @@ def test_earlier_records_of_its_key_stay_out() -> None:
     assert again(state, "aaa") == [1, 2]
 
 
-def test_new_records_of_a_key_that_waits_wait_behind_it() -> None:
+def test_new_records_wait_behind_a_waiting_record_of_their_key() -> None:
     state = handed_out("a")
     assert state.nak(0, 1, NOW + SECOND)
     assert state.waits("a")
@@ -127,7 +127,7 @@ def test_shard_is_in_order_unless_a_record_was_put_back() -> None:
     assert [*in_order, state.is_in_order] == [True, False, True]
 
 
-def test_a_nak_of_an_earlier_record_takes_those_that_wait_with_it() -> None:
+def test_nak_of_an_earlier_record_delays_later_ones_of_its_key() -> None:
     state = handed_out("a", "a")
     assert state.nak(1, 1, NOW + SECOND)
     assert state.nak(0, 1, NOW + 9 * SECOND)
@@ -135,7 +135,7 @@ def test_a_nak_of_an_earlier_record_takes_those_that_wait_with_it() -> None:
     assert again(state, "aa", NOW + 9 * SECOND) == [0, 1]
 
 
-def test_a_nak_of_an_earlier_record_brings_none_of_its_key_sooner() -> None:
+def test_nak_of_an_earlier_record_brings_no_later_one_sooner() -> None:
     """What comes later of a key comes after it: so the latest of their moments is that of all."""
     state = handed_out("a", "a")
     assert state.nak(1, 1, NOW + 9 * SECOND)

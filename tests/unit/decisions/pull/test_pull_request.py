@@ -109,7 +109,7 @@ def test_threshold_is_refused_beyond_its_maximum(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, 10])
-def test_a_threshold_may_be_none_or_all_of_it(threshold: int) -> None:
+def test_threshold_may_be_zero_or_the_maximum(threshold: int) -> None:
     assert consume_of(max_records=10, threshold_records=threshold).threshold_records == threshold
     assert consume_of(max_bytes=10, threshold_bytes=threshold).threshold_bytes == threshold
 
@@ -211,7 +211,7 @@ def test_a_heartbeat_is_half_a_second_to_half_a_minute(heartbeat: float) -> None
 
 
 @pytest.mark.parametrize("heartbeat", [0.5, 30])
-def test_a_heartbeat_may_be_either_of_them(heartbeat: float) -> None:
+def test_heartbeat_may_be_either_bound(heartbeat: float) -> None:
     assert patience_of(timedelta(minutes=1), heartbeat).idle_heartbeat == heartbeat * SECOND
 
 

@@ -38,7 +38,7 @@ def test_empty_control_pauses_nothing() -> None:
     assert paused(NO_CONTROL, LEASES, NOW) == {}
 
 
-def test_the_application_s_pause_is_every_shard_s_those_that_begin_later_too() -> None:
+def test_pause_of_the_application_covers_later_shards() -> None:
     control = pausing(NO_CONTROL, FOREVER)
     assert paused(control, LEASES, NOW) == dict.fromkeys(KEYS, FOREVER)
     assert pause_of(control, "shardId-of-tomorrow", NOW) == FOREVER

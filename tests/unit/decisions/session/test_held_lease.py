@@ -170,7 +170,7 @@ def test_asked_to_leave_a_row_that_has_been_moved() -> None:
     assert after_write(HELD, heartbeat(LEASE), asked, applied=False, sent_at=NOW).holding.moves == 1
 
 
-def test_asked_to_leave_it_drains_and_writes_again() -> None:
+def test_requested_lease_drains_and_writes_again() -> None:
     reply = after_write(HELD, heartbeat(LEASE), ASKED, applied=False, sent_at=NOW)
     assert reply.holding == Holding(ASKED, NOW, Tenure.DRAINING)
     assert (reply.is_done, reply.then) == (False, Then.WRITE_AGAIN)
@@ -193,7 +193,7 @@ def test_refused_by_anything_else_it_is_lost(row: Lease | MalformedRow | None) -
     assert (reply.is_done, reply.then) == (False, Then.NOTHING)
 
 
-def test_a_table_out_of_reach_is_no_loss_until_another_may_have_it() -> None:
+def test_lease_is_held_through_a_table_outage_until_failover_time() -> None:
     assert after_failure(HELD, BEAT, True, after(FAILOVER), FAILOVER) == HELD
     assert after_failure(HELD, BEAT, True, after(FAILOVER + SECOND), FAILOVER).tenure is Tenure.LOST
     assert after_failure(HELD, BEAT, False, NOW, FAILOVER).tenure is Tenure.LOST

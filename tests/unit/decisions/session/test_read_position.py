@@ -168,7 +168,7 @@ def test_records_may_have_been_lost(because: str, lease: Lease, first: str | Non
 
 
 @pytest.mark.parametrize("checkpoint", [TRIM_HORIZON, Checkpoint("100")])
-def test_the_start_position_s_moment_is_for_leases_that_begin_at_one(checkpoint: Checkpoint) -> None:
+def test_start_positions_timestamp_pins_no_lease_with_another_start(checkpoint: Checkpoint) -> None:
     since = StartPosition(StartKind.AT_TIMESTAMP, EARLIER)
     assert needs_pin(replace(LEASE, checkpoint=checkpoint), [], since, NOW) is None
 

@@ -210,7 +210,7 @@ def test_whose_call_it_was_is_known_so_the_lease_is_tried_alone_from_then_on() -
 
 
 @pytest.mark.parametrize("what", ["acquired", "releasing", "ended"])
-def test_an_optional_function_that_hangs_gives_its_lease_up_too(what: str) -> None:
+def test_hung_optional_function_gives_up_its_lease_too(what: str) -> None:
     world = EngineWorld(TIMED)
     world.put("a")
     if what == "ended":
@@ -296,7 +296,7 @@ def test_call_age_is_put_when_only_the_windows_end_limits_calls() -> None:
     assert world.metrics.values(Metric.HANDLER_CALL_AGE)[:2] == [60_000, 120_000]
 
 
-def test_a_thread_that_cannot_be_had_for_a_call_fails_it_and_ends_the_process() -> None:
+def test_process_ends_when_no_thread_can_be_started_for_a_call() -> None:
     world = hung_world(shards=1)
     worker, spawn = world.worker(), world.tasks.spawn
 
@@ -361,7 +361,7 @@ def test_worker_with_a_hung_call_keeps_its_other_leases() -> None:
     assert worker.health.ending is None
 
 
-def test_a_lease_kept_before_a_call_hung_is_given_back_too() -> None:
+def test_kept_lease_is_released_when_another_leases_call_hangs() -> None:
     """Its own part of the window was over; the call hung into the margin."""
     world = hung_world(CONTINUOUS)
     world.settings = replace(world.settings, handler_concurrency=2)

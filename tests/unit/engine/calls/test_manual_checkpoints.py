@@ -409,7 +409,7 @@ def test_prepare_checkpoint_does_nothing_for_checkpointed_records() -> None:
     assert world.table.lease().pending is None
 
 
-def test_a_first_phase_whose_response_is_lost_is_one() -> None:
+def test_prepare_checkpoint_succeeds_when_its_response_is_lost() -> None:
     world = EngineWorld(MANUAL)
     world.put("a")
     world.table.lose_response_of(WriteKind.PREPARE)

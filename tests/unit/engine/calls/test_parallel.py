@@ -191,7 +191,7 @@ def test_attempts_are_kept_though_the_other_lanes_had_not_come_so_far(bisects: b
     }
 
 
-def test_attempts_of_a_lane_are_not_those_of_the_lanes_beside_it() -> None:
+def test_attempts_of_a_lane_do_not_count_for_other_lanes() -> None:
     """Read with another parallelization_factor, they are known of the first record alone."""
     world = EngineWorld(settings_with(1, maximum_retry_attempts=2, on_failure=QUEUE))
     world.settings = replace(world.settings, batch_size=10)

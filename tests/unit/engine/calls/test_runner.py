@@ -150,7 +150,7 @@ def test_a_worker_that_is_told_to_stop_leaves_a_batch_no_time() -> None:
     assert told == [0]
 
 
-def test_a_batch_tells_how_often_it_has_come_in_earlier_windows_too() -> None:
+def test_attempt_counts_calls_of_earlier_windows() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
     world.put("a")
     world.handler.script = raising(ValueError("not now"))
@@ -279,7 +279,7 @@ def test_other_leases_are_handled_while_one_backs_off() -> None:
     assert done_at[0] < 10
 
 
-def test_a_failure_is_in_the_log_as_python_prints_it_and_its_text_is_nowhere_else() -> None:
+def test_failure_text_is_in_the_log_alone() -> None:
     """A message may hold a customer's data: Step Functions shows reports to everyone who may see executions."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a")
@@ -424,7 +424,7 @@ def test_a_long_call_that_checkpoints_is_written_down_while_it_goes_on() -> None
     assert stored[4] >= Checkpoint(numbers[3])
 
 
-def test_a_handler_that_takes_records_out_of_its_batch_cannot_make_us_skip_them() -> None:
+def test_record_popped_by_a_failing_handler_is_not_skipped() -> None:
     """`while records: work(records.pop(0))`, and then a failure: what is gone from a list would be gone for good."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a", "b")

@@ -76,7 +76,7 @@ def test_an_operator_finds_the_position_in_one_log_line() -> None:
     assert line.fields["condition"] == "RetryAttemptsExhausted"
 
 
-def test_the_destination_has_it_before_the_checkpoint_goes_past_it() -> None:
+def test_destination_has_a_batch_before_the_checkpoint_passes_it() -> None:
     world, numbers = world_with(BISECT, "a", "bad", "b")
     seen: list[str] = []
     put = world.destination.put
@@ -386,7 +386,7 @@ def test_set_aside_of_reported_item_failures_has_not_raised() -> None:
     assert not kept.has_raised
 
 
-def test_an_attempt_is_noted_before_a_call_that_may_kill_and_counts_it() -> None:
+def test_attempt_is_written_before_a_call_that_may_kill() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
     world.change_lease(crashes=2)
     noted: list[int] = []

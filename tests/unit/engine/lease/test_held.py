@@ -235,7 +235,7 @@ def test_a_release_during_a_handoff_becomes_the_hand_over() -> None:
     assert (row.lease_owner, row.checkpoint_owner) == ("java-2", None)
 
 
-def test_a_requested_lease_is_handed_over_without_trying_to_release_it() -> None:
+def test_requested_lease_is_handed_over_without_a_release() -> None:
     """A release that waited for the answer that told so."""
     world = EngineWorld()
     held, _ = hold(world)
@@ -247,7 +247,7 @@ def test_a_requested_lease_is_handed_over_without_trying_to_release_it() -> None
 
 
 @pytest.mark.parametrize("leave", [release, end])
-def test_a_lease_given_back_is_not_heartbeat_any_more(leave: Callable[[Lease], LeaseWrite]) -> None:
+def test_released_lease_is_not_heartbeat(leave: Callable[[Lease], LeaseWrite]) -> None:
     """The next owner's fence is the counter: one more heartbeat of ours, sent for our last state, would break it."""
     world = EngineWorld()
     held, _ = hold(world)
@@ -294,7 +294,7 @@ def test_confirming_asks_the_table_only_after_a_pause_longer_than_failover_time(
     assert world.table.kinds() == [WriteKind.ACQUIRE, WriteKind.HEARTBEAT]
 
 
-def test_a_thread_that_waited_for_another_heartbeat_writes_none() -> None:
+def test_heartbeat_is_written_once_by_waiting_threads() -> None:
     """After a pause the heartbeats' thread and the session find at once that the lease is unconfirmed."""
     world = EngineWorld()
     held, _ = hold(world)

@@ -17,7 +17,7 @@ from tests.doubles.engine_world import NO_WAITING, SECOND, SHARD, EngineWorld, o
 CHILD = "shardId-000000000001"
 
 
-def test_a_second_attempt_leaves_a_lease_that_a_java_worker_has_taken_meanwhile() -> None:
+def test_second_attempt_leaves_a_lease_that_a_java_worker_took() -> None:
     world = EngineWorld()
     world.put("a")
     item = world.item()
@@ -27,7 +27,7 @@ def test_a_second_attempt_leaves_a_lease_that_a_java_worker_has_taken_meanwhile(
     assert world.handler.calls == []
 
 
-def test_an_acquire_that_a_java_worker_has_undone_before_its_response_came_is_none() -> None:
+def test_acquire_fails_when_a_java_worker_took_the_lease_before_its_response() -> None:
     world = EngineWorld()
     world.put("a")
     item = world.item()

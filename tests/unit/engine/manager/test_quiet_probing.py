@@ -273,7 +273,7 @@ def test_an_aggregate_of_which_every_record_is_handled_is_quiet() -> None:
     assert tick(world) == []
 
 
-def test_leases_that_the_limits_leave_over_are_not_taken_for_quiet_ones() -> None:
+def test_leases_beyond_the_limits_do_not_count_as_quiet() -> None:
     """A quiet lease takes no place from one that waits."""
     world = EngineWorld(replace(NO_WAITING, leases_to_acquire=1), shards=3)
     for _ in range(3):

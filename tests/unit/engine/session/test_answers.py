@@ -78,7 +78,7 @@ def test_one_or_two_unanswered_reads_are_not_logged() -> None:
     assert said(world) == []
 
 
-def test_a_throttled_read_between_them_does_not_hide_it() -> None:
+def test_throttled_reads_do_not_hide_unanswered_ones() -> None:
     world = world_whose_polls(lambda number: PollRefusal.THROTTLED if number % 2 else Unanswered(DNS))
     world.window(lasts=3 * MINUTE)
     assert said(world) == [("warning", NO, DNS)]

@@ -127,7 +127,7 @@ def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> No
     assert WriteKind.CREATE not in world.table.kinds()
 
 
-def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
+def test_merge_waits_for_an_other_parent_without_a_lease() -> None:
     """Ended now, the child would begin without the other parent's records (KCL blocks too). The next tick creates that
     lease.
     """
@@ -146,7 +146,7 @@ def test_a_merge_whose_other_parent_has_no_lease_yet_waits_for_it() -> None:
     assert world.table.get(child) is None
 
 
-def test_a_merge_whose_other_parent_is_past_retention_does_not_wait_for_it() -> None:
+def test_merge_does_not_wait_for_an_other_parent_past_retention() -> None:
     world = EngineWorld(shards=2, leases=False)
     world.put_lease(lease_of(world.shards.list_shards()[0]))
     world.shards.merge(SHARD, "shardId-000000000001")
@@ -185,7 +185,7 @@ def test_shard_ended_is_not_called_when_the_lease_was_lost_in_the_last_call() ->
     assert WriteKind.CREATE not in world.table.kinds()
 
 
-def test_a_child_whose_parent_has_not_ended_is_given_back_unread() -> None:
+def test_child_of_an_unfinished_parent_is_released_unread() -> None:
     """The scan that sent us may be seconds old, and may have missed the parent's row."""
     world = EngineWorld()
     child, _ = world.shards.split(SHARD)

@@ -130,7 +130,7 @@ def test_a_checkpoint_that_is_moved_back_makes_it_void(where: str) -> None:
     assert world.handler.data() == [b"a", b"b", b"c", b"b", b"c"]
 
 
-def test_a_moment_does_not_hide_that_the_stream_is_another_one() -> None:
+def test_open_at_a_timestamp_also_sends_the_sequence_number() -> None:
     """A sequence number fits one stream alone, and a moment any: the service is asked for both."""
     world = EngineWorld()
     (read,) = world.put("a")

@@ -100,7 +100,7 @@ def test_rates_cover_the_time_between_two_reports_even_without_a_reader() -> Non
     assert abs(said.bytes_per_second - 2000 / seconds) <= 1
 
 
-def test_no_write_is_made_for_it() -> None:
+def test_lag_reports_make_no_write_of_their_own() -> None:
     """A checkpoint each checkpoint_interval in which something was handled, and heartbeats between them, as without
     reports.
     """

@@ -296,7 +296,7 @@ def test_own_unanswered_checkpoint_is_no_move() -> None:
     assert world.table.lease().checkpoint == world.handler.batches[-1].records[-1].checkpoint
 
 
-def test_a_move_back_behind_our_own_checkpoint_that_seemed_to_fail_is_one() -> None:
+def test_move_back_behind_an_unanswered_checkpoint_is_read_again() -> None:
     world = EngineWorld(replace(AT_ONCE, batch_size=1000))
     first, _ = world.put("a", "b")
 

@@ -120,7 +120,7 @@ def test_a_session_that_ends_does_not_wait_for_the_page_fetched_ahead() -> None:
     assert world.seconds() < 10
 
 
-def test_a_deleted_stream_is_an_outcome_that_names_it_and_the_lease_is_given_back() -> None:
+def test_session_names_a_deleted_stream_and_releases_the_lease() -> None:
     world = EngineWorld()
     world.shards.delete()
     report = only(world.window())

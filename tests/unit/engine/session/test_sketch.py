@@ -47,7 +47,7 @@ def test_a_cool_shard_s_is_not() -> None:
     assert store.sketches() == ()
 
 
-def test_records_that_the_handler_does_not_want_are_in_it() -> None:
+def test_sketch_includes_filtered_records() -> None:
     """They use the shard's quota all the same."""
     world, store = a_world(filter_criteria='{"Filters": [{"Pattern": "{\\"data\\": {\\"a\\": [1]}}"}]}')
     world.shards.put_all([("big", b'{"a": 2}')] * 700)
@@ -143,7 +143,7 @@ def test_window_runs_without_a_sketch_store() -> None:
 
 
 @pytest.mark.parametrize("is_answer_lost", [False, True])
-def test_a_session_that_ends_twice_stores_one(is_answer_lost: bool) -> None:
+def test_session_that_ends_twice_stores_one_sketch(is_answer_lost: bool) -> None:
     """As one whose lease was kept for the next window, and is given back after all; also if the first answer was
     lost.
     """

@@ -88,7 +88,7 @@ def test_unreadable_record_beyond_maximum_age_is_set_aside_without_a_call() -> N
 
 
 @pytest.mark.parametrize("digits", [4_300, 5_000])
-def test_a_number_of_more_digits_than_python_reads_is_one(digits: int) -> None:
+def test_number_of_more_digits_than_python_reads_is_matched(digits: int) -> None:
     criteria = json.dumps({"Filters": [{"Pattern": '{"data": {"n": [{"numeric": [">", 1]}]}}'}]})
     world = EngineWorld(replace(NO_WAITING, filter_criteria=criteria))
     world.put('{"n": ' + "9" * digits + "}", '{"n": -' + "9" * digits + "}")

@@ -76,7 +76,7 @@ def test_a_table_out_of_reach_while_an_owner_is_asked_is_asked_on() -> None:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_a_lease_to_be_stolen_whose_row_goes_meanwhile_is_not_acquired(asks: bool) -> None:
+def test_steal_fails_when_the_row_is_deleted_meanwhile(asks: bool) -> None:
     world = EngineWorld(CONTINUOUS)
     world.change_lease(lease_owner="another", lease_counter=7)
     item = replace(world.item(SHARD, why=ClaimReason.STEAL), dispatched_at=world.clock.now())

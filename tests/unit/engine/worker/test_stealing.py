@@ -67,7 +67,7 @@ def test_an_expired_lease_that_moves_is_alive(why: ClaimReason) -> None:
     assert stolen(steal_world(), why) is Outcome.COULD_NOT_ACQUIRE
 
 
-def test_an_old_claim_is_none() -> None:
+def test_claim_older_than_failover_time_steals_nothing() -> None:
     world = steal_world()
     world.change_lease(lease_owner="java", lease_counter=7)
     item = replace(world.item(SHARD, why=ClaimReason.STEAL), dispatched_at=world.clock.now())

@@ -106,7 +106,7 @@ def test_an_unexpected_fault_in_one_lease_s_heartbeat_ends_that_lease_only() -> 
     assert "ZeroDivisionError" in str([line.fields for line in world.log.lines if line.level == "error"])
 
 
-def test_a_lease_whose_heartbeats_go_on_failing_is_lost_once_another_may_have_it() -> None:
+def test_lease_is_lost_when_heartbeats_fail_for_failover_time() -> None:
     world = EngineWorld(CONTINUOUS, shards=2)
     odd = "shardId-000000000000"
 

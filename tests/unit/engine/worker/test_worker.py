@@ -51,7 +51,7 @@ def test_window_handles_the_waiting_records_and_releases_the_lease() -> None:
     assert world.table.lease().lease_owner is None
 
 
-def test_a_lease_that_moved_since_the_tick_is_not_acquired_and_nothing_of_it_is_read() -> None:
+def test_lease_that_moved_since_the_tick_is_neither_acquired_nor_read() -> None:
     world = EngineWorld()
     world.put("a")
     item = world.item()
@@ -269,7 +269,7 @@ def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(("bytes_max", "records_max"), [(20 * 2**20, 400_000), (2**30, 10_000)])
-def test_fifty_leases_share_a_small_memory_and_none_waits_for_ever(bytes_max: int, records_max: int) -> None:
+def test_fifty_leases_share_a_small_memory(bytes_max: int, records_max: int) -> None:
     """Bytes and records fetched and not yet handled stay within the settings, whatever the number of leases."""
     small = replace(NO_WAITING, max_bytes_in_flight=bytes_max, max_records_in_flight=records_max, poll_limit=10_000)
     world = EngineWorld(small, shards=50)

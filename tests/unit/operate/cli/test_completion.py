@@ -109,6 +109,6 @@ def test_the_shell_itself_reads_the_script(shell: str, tmp_path: Path) -> None:
     subprocess.run([str(shutil.which(shell)), "-n", str(script)], timeout=30, check=True)
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_command_prints_the_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     assert capsys.readouterr().out == bash(ALL)

@@ -32,7 +32,7 @@ def test_cost_json_has_every_offer_and_the_cheapest(capsys: pytest.CaptureFixtur
     assert all(offer["total"] == pytest.approx(offer["runs"] + offer["beside"], abs=0.02) for offer in read["offers"])
 
 
-def test_a_latency_that_nothing_has_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_says_that_no_offer_has_the_latency(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GIVEN, "--latency", "1ms"]) == 0
     assert capsys.readouterr().out.endswith("there is no way to handle every record within 0.001 s\n")
 

@@ -149,7 +149,7 @@ def test_refused_line_error_counts_the_records_put_before_it(stream: Stream) -> 
         put(stream, [b"1", bytes(2 * 2**20), b"2"], "k")
 
 
-def test_output_that_is_cut_short_ends_it(stream: Stream) -> None:
+def test_put_ends_when_its_output_is_closed(stream: Stream) -> None:
     def broken(_: PutRecord) -> None:
         raise BrokenPipeError
 

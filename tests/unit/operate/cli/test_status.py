@@ -153,7 +153,7 @@ def test_status_escapes_control_characters_of_a_row() -> None:
     assert all(line.isprintable() for line in text_of(found, ALL, "orders-audit").splitlines())
 
 
-def test_a_duration_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_refuses_an_invalid_duration(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["status", "--behind", "long"])
     assert "'long' is not" in capsys.readouterr().err
