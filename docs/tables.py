@@ -183,8 +183,9 @@ def contents(text: str) -> str:
     """A link to each section of the page."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^## (.*)$", prose, re.MULTILINE)
-    entries = [f"[{heading}](#{_anchor(heading)})".replace(" ", "\0") for heading in headings]
-    return textwrap.fill("On this page: " + " · ".join(entries), 120, break_on_hyphens=False).replace("\0", " ")
+    entries = "\0· ".join(f"[{heading}](#{_anchor(heading)})".replace(" ", "\0") for heading in headings)
+    lines = textwrap.wrap(f"On this page: {entries}", 120, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def _anchor(heading: str) -> str:
