@@ -63,7 +63,7 @@ def test_a_signal_ends_messages_that_are_waited_for(
     assert owners(ports) == {None}
 
 
-def test_a_block_that_is_left_awaits_the_calls_under_way_and_begins_none(ports: Ports) -> None:
+def test_leaving_the_block_awaits_running_calls_and_begins_no_other(ports: Ports) -> None:
     ended: list[bool] = []
 
     async def main() -> None:

@@ -80,7 +80,7 @@ def test_applications_list_the_worst_first_and_only_lease_tables() -> None:
     assert found[0].problem == "not allowed on lease table secret"
 
 
-def test_the_last_write_is_by_the_rows_and_by_when_ticks_saw_them() -> None:
+def test_last_write_comes_from_rows_and_sightings() -> None:
     seen = Remembered({LEASE.lease_key: Sighting(7, "host:java-1", NOW - MINUTE)})
     java, known, well = look(
         java=ApplicationRows(LeaseScan((LEASE,))),

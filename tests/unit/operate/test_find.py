@@ -77,7 +77,7 @@ def test_an_empty_closed_shard_holds_nothing_at_any_time() -> None:
     assert place_of(world.shards.list_shards()[0], world.clock.now() - HOUR, world.ports) == Found(None, False)
 
 
-def test_an_aggregate_before_the_time_is_before_it_as_a_whole() -> None:
+def test_find_takes_an_aggregate_before_the_time_as_a_whole() -> None:
     world, _ = world_with([HOUR])
     number = world.shards.put("key", aggregate([("key", None, b"a"), ("key", None, b"b")]))
     world.clock.advance(HOUR)

@@ -377,7 +377,7 @@ def test_seek_rewinds_a_child_of_leased_parents_to_trim_horizon_and_not_latest()
     assert target.positions[left] == Position(TRIM_HORIZON)
 
 
-def test_an_owner_in_the_middle_of_it_loses_its_lease_and_overwrites_nothing() -> None:
+def test_owner_in_a_call_loses_its_lease_to_a_seek_and_overwrites_nothing() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 10, 0)
     world.window()
@@ -490,7 +490,7 @@ def test_a_seek_goes_on_after_one_record_of_one_shard() -> None:
         ("9" * 56, (SHARD,), "is not in shard"),
     ],
 )
-def test_a_record_that_is_none_of_the_shard_s_is_refused(number: str, only: tuple[str, ...], said: str) -> None:
+def test_seek_after_a_record_of_another_shard_is_refused(number: str, only: tuple[str, ...], said: str) -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 3, 0)
     consume(world)

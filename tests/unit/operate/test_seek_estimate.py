@@ -107,7 +107,7 @@ def test_estimate_samples_a_page_at_both_ends_without_cloudwatch(
     assert found.estimate.repeats.records == pytest.approx(360, abs=4)
 
 
-def test_no_shard_is_walked_for_it() -> None:
+def test_estimate_walks_no_shard() -> None:
     """One page at each lease's position, one at each position of a snapshot, and two to count by."""
     world = stream_of_two_hours()
     kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
@@ -119,7 +119,7 @@ def test_no_shard_is_walked_for_it() -> None:
     assert abs(found.estimate.skips.time - HOUR) <= 2 * EVERY
 
 
-def test_a_snapshot_past_retention_is_said() -> None:
+def test_estimate_names_shards_past_the_snapshots_retention() -> None:
     world = stream_of_two_hours()
     kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
     assert to_snapshot(world, kept).estimate.trimmed == []

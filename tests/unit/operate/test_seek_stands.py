@@ -62,7 +62,7 @@ def rows(world: EngineWorld) -> list[Lease]:
 
 
 @pytest.mark.parametrize("theirs", ["earliest", "45m", "latest"])
-def test_a_plan_skips_nothing_of_a_seek_that_came_after_it(theirs: str) -> None:
+def test_plan_is_refused_after_a_later_seek(theirs: str) -> None:
     world = handled()
     put(world, 10, 60)
     ours = plan(world, "20m")
@@ -180,7 +180,7 @@ def test_a_lost_answer_to_our_own_write_is_no_seek_of_somebody_else() -> None:
     assert {move.lease_key: move.then for move in ours.plan.moves} == positions(world)
 
 
-def test_a_lease_that_is_opened_at_latest_meanwhile_was_not_moved() -> None:
+def test_lease_pinned_at_latest_since_the_plan_does_not_count_as_moved() -> None:
     world = EngineWorld(replace(NO_WAITING, start_position=StartPosition.parse("LATEST")))
     put(world, 3)
     world.put_lease(Lease(SHARD, LATEST, 1, "worker-1", holder="w/1", holder_counter=1))

@@ -49,7 +49,7 @@ def stuck_world(*data: str, on: str = "poison") -> EngineWorld:
     return world
 
 
-def test_a_stuck_shard_goes_on_behind_the_record_and_the_destination_has_it() -> None:
+def test_skip_sets_the_record_aside_and_the_stuck_shard_goes_on() -> None:
     world = stuck_world("1", "poison", "3")
     assert world.handler.data() == [b"1"]
     found = plan(world)
@@ -136,7 +136,7 @@ def test_records_finished_ahead_in_another_form_are_not_passed_over() -> None:
     assert [record.data for record in plan(world).plan.records] == [b"1"]
 
 
-def test_undo_brings_them_back() -> None:
+def test_undo_brings_skipped_records_back() -> None:
     world = stuck_world("1", "poison", "3")
     before = world.table.lease().position
     carry_out(world, plan(world))

@@ -37,7 +37,7 @@ def world_of_two(streams: Sequence[str] = ("orders", "payments")) -> SeveralWorl
     return world
 
 
-def test_a_stream_is_read_as_long_as_a_lease_manager_names_it() -> None:
+def test_stream_cannot_be_removed_while_a_lease_manager_names_it() -> None:
     world = world_of_two()
     assert words(world) == {"orders": "READ", "payments": "READ"}
     with pytest.raises(RemovalRefused, match="take it out of the setting streams, and wait until 1h have passed"):
@@ -143,7 +143,7 @@ def test_stream_key_tells_two_streams_of_one_name_apart() -> None:
     assert {each.stream for each in look(world)} == {world.key("orders"), world.key("payments")}
 
 
-def test_a_lease_that_changes_meanwhile_stays() -> None:
+def test_lease_that_changed_since_the_look_is_not_removed() -> None:
     world = world_of_two()
     world.clock.advance(2 * HOUR)
     standing = chosen(look(world), "orders")

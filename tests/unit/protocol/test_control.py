@@ -39,7 +39,7 @@ def test_control_of_a_later_version_is_unreadable() -> None:
         {"version": 1, "application": {"order": "pause", "since": 10**20, "by": "", "until": None}, "leases": {}},
     ],
 )
-def test_a_damaged_one_is_named_so(written: Any) -> None:
+def test_damaged_control_is_unreadable(written: Any) -> None:
     with pytest.raises(ControlUnreadable, match="damaged"):
         decode_control(_compressed(written), 1)
 

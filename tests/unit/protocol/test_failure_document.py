@@ -111,7 +111,7 @@ def test_a_message_is_read_back() -> None:
     assert batch_of_message(message.body) == batch()
 
 
-def test_a_record_is_known_by_the_same_name_when_it_is_read_back() -> None:
+def test_record_keeps_its_identifier_through_the_document() -> None:
     """Lambda's event names those of aggregates by one number more, and idempotency keys are such names."""
     given = batch(record(101), record(102, sub=0), record(102, sub=1), record(103, b""), record(104, b"", sub=0))
     (message,) = messages(given)

@@ -122,7 +122,7 @@ def test_kcl_rusts_moment_in_the_sub_sequence_number_is_the_leases_start() -> No
     assert encode_row(lease)["checkpointSubSequenceNumber"] == {"N": "1769846400123"}
 
 
-def test_a_lease_that_starts_at_a_moment_says_so_to_kcl_rust_too() -> None:
+def test_lease_at_a_timestamp_has_the_attribute_that_kcl_rust_reads() -> None:
     """It reads no attribute of ours; beside a real checkpoint the place within the record stays what it is."""
     at = datetime(2026, 1, 31, 8, 0, 0, 123_999, tzinfo=UTC)
     created = encode_row(Lease("shardId-0", AT_TIMESTAMP, start_at=at))
@@ -264,7 +264,7 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
     assert bytes_of(encode_row(replace(tried, lag_report=None))) <= ROW_BYTES_MAX
 
 
-def test_a_row_that_is_not_measured_before_a_lag_is_added_has_room_for_it() -> None:
+def test_largest_unmeasured_row_has_room_for_a_lag_report() -> None:
     """The longest of those: without attempts, a pending checkpoint, attributes of others, and with names of so many
     bytes.
     """
@@ -310,7 +310,7 @@ def test_lag_report_round_trips_through_the_row(report: LagReport, text: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "5", "-5@1////50", "5@1///50", "5@1////51", "5@1////50/", "5@x////50"])
-def test_a_lag_of_another_checkpoint_or_of_nobody_s_writing_is_none(text: str) -> None:
+def test_lag_report_of_another_checkpoint_or_form_is_none(text: str) -> None:
     row = {**encode_row(Lease("k", Checkpoint("50"))), "subletLag": {"S": text}}
     assert lease_of(row).lag_report is None
 
@@ -378,7 +378,7 @@ OF_SEVERAL: dict[str, AttributeValue] = JAVA_2 | {
 }
 
 
-def test_a_lease_of_several_streams_is_no_lease_of_an_application_of_one() -> None:
+def test_scan_separates_leases_of_one_and_of_several_streams() -> None:
     """Its key is no shard of ours: taken for garbage it would be deleted, and with it another stream's checkpoint."""
     ours, theirs = decode_row(JAVA_2), decode_row(OF_SEVERAL)
     assert isinstance(ours, Lease)

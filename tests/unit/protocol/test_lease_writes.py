@@ -99,13 +99,13 @@ def test_an_unowned_lease_can_be_acquired_however_that_is_written(none: dict[str
     assert taken["leaseOwner"] == {"S": ME}
 
 
-def test_crashes_are_counted_from_none() -> None:
+def test_first_crash_is_counted_as_one() -> None:
     first = after(writes.acquire(FREE.fence, ME, "item/1", crashed=FREE), FREE)
     assert first is not None
     assert first.crashes == 1
 
 
-def test_crashes_of_another_checkpoint_are_void_and_counted_from_none() -> None:
+def test_crashes_of_another_checkpoint_are_void() -> None:
     """KCL, an operator and version 0.1 move the checkpoint and leave our count: three crashes would mean a pause."""
     moved = encode_row(replace(FREE, crashes=3)) | {"checkpoint": {"S": "8" * 56}}
     seen = decode_row(moved)
@@ -203,7 +203,7 @@ def test_a_moment_to_start_at_stands_however_it_is_kept(kept: dict[str, Attribut
     assert broken_clauses(to.condition, moved) == ("position_stands",)
 
 
-def test_a_pin_says_the_moment_to_kcl_rust_too() -> None:
+def test_pin_writes_the_attribute_that_kcl_rust_reads() -> None:
     at = datetime(2026, 1, 31, 8, tzinfo=UTC)
     for checkpoint, sub in ((AT_TIMESTAMP, "1769846400000"), (LATEST, "0")):
         lease = replace(HELD, checkpoint=checkpoint, start_at=None)

@@ -131,7 +131,7 @@ def test_recorded_writes_equal_what_older_versions_write(version: str) -> None:
     assert answers == BY_OLDER[version]
 
 
-def test_an_end_of_a_checkpoint_names_it() -> None:
+def test_last_digits_tell_checkpoints_of_a_row_apart() -> None:
     """All that tells two checkpoints of a shard apart is in their last digits."""
     lease = Lease("shardId-000000000000", Checkpoint("4" * 56, 3), crashes=2)
     row = encode_row(lease)

@@ -80,7 +80,7 @@ def test_async_consumer_refuses_a_handler() -> None:
         AsyncConsumer("audit", "orders", handler=print)  # type: ignore[call-arg] # as in a program without type checks
 
 
-def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports: Ports) -> None:
+def test_handler_may_stop_the_consumer_which_checkpoints_and_releases(ports: Ports) -> None:
     seen: list[bytes] = []
 
     def handle(batch: Batch) -> None:
@@ -95,7 +95,9 @@ def test_a_handler_may_stop_it_and_everything_is_checkpointed_and_released(ports
         assert lease.lease_owner is None
 
 
-def test_another_thread_may_stop_it(ports: Ports, in_background: Callable[[Consumer], threading.Thread]) -> None:
+def test_another_thread_may_stop_the_consumer(
+    ports: Ports, in_background: Callable[[Consumer], threading.Thread]
+) -> None:
     class Handler:
         def __init__(self) -> None:
             self.acquired: list[str] = []
@@ -153,7 +155,7 @@ def test_consumers_share_a_stream(stream: MemoryStream, in_background: Callable[
     assert all(isinstance(row, Lease) for row in table.scan().leases)
 
 
-def test_a_signal_stops_it_if_that_is_wanted(ports: Ports) -> None:
+def test_signal_stops_the_consumer_with_until_signalled(ports: Ports) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def handle(_: Batch) -> None:

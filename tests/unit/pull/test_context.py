@@ -53,7 +53,7 @@ def test_create_stream_refuses_an_invalid_name_in_memory_too(context: Context, n
         ("key", b"data", 7, "explicitHashKey is 7"),
     ],
 )
-def test_a_record_that_kinesis_would_refuse_is_refused_over_memory_too(
+def test_put_refuses_in_memory_what_kinesis_would_refuse(
     context: Context, orders: Stream, key: Any, data: Any, hash_key: Any, named: str
 ) -> None:
     with pytest.raises(StreamError, match=re.escape(named)):
@@ -187,7 +187,7 @@ def test_a_consumer_of_another_stream_is_not_changed_nor_deleted_here(context: C
         orders.consumer("audit").next()
 
 
-def test_ports_that_only_reach_into_tables_delete_none(context: Context) -> None:
+def test_delete_is_refused_with_ports_without_an_account(context: Context) -> None:
     from sublet.testing.memory import memory_ports
 
     with pytest.raises(SettingsError, match="account"):

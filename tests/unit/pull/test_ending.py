@@ -121,7 +121,7 @@ def test_a_signal_ends_messages_after_the_record_in_hand(ports: Ports, number: i
 
 
 @pytest.mark.parametrize("lanes", [None, 3])
-def test_a_signal_lets_calls_that_are_under_way_end_and_begins_none(ports: Ports, lanes: int | None) -> None:
+def test_signal_lets_running_calls_end_and_begins_no_other(ports: Ports, lanes: int | None) -> None:
     ended: list[bool] = []
 
     def callback(record: Record) -> None:
@@ -164,7 +164,7 @@ def begun(world: PulledWorld, consumer: Consumer, takes: float, ended: list[Any]
     assert is_called.wait(timedelta(minutes=1))
 
 
-def test_a_block_that_is_left_lets_calls_under_way_end_and_begins_none(world: PulledWorld) -> None:
+def test_leaving_the_block_lets_running_calls_end_and_begins_no_other(world: PulledWorld) -> None:
     ended: list[Any] = []
 
     def interrupted() -> None:

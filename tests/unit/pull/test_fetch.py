@@ -167,7 +167,7 @@ def test_fetch_outside_with_releases_its_lease_when_the_iterator_is_abandoned() 
     assert list(begun) == []
 
 
-def test_closing_it_outside_of_with_releases_at_once() -> None:
+def test_closing_a_fetch_outside_with_releases_at_once() -> None:
     world = PulledWorld()
     world.put(["a1", "b1"])
     with world.consumer().fetch(2) as records:
@@ -206,7 +206,7 @@ def test_repeated_waits_leave_no_waiter_behind() -> None:
         assert not consumer._group.entered.buffer._waiters
 
 
-def test_threads_that_use_a_consumer_first_share_it() -> None:
+def test_concurrent_first_uses_of_a_consumer_share_one_group() -> None:
     consumer = Consumer("orders", "events", ports=memory_ports(MemoryStream(1, name="events")))
     together = Barrier(8)
 
@@ -257,7 +257,7 @@ def test_term_is_refused_without_a_failure_destination() -> None:
         assert record.ack()
 
 
-def test_term_sets_a_record_aside_and_is_done_when_the_destination_has_taken_it() -> None:
+def test_term_returns_true_once_the_destination_has_the_record() -> None:
     world = PulledWorld()
     world.put(["a1"])
     ports, destination = world.ports(), MemoryDestination()

@@ -119,7 +119,7 @@ def test_a_machine_out_of_threads_makes_its_calls_in_the_loop_s_own() -> None:
     assert isinstance(bench.settled[0].outcome, PutRecord)
 
 
-def test_a_log_that_ships_its_lines_with_this_producer_does_not_wait_for_it() -> None:
+def test_log_line_put_by_this_producer_does_not_block() -> None:
     bench = Bench()
     bench.refuse = lambda records: (
         [PutRefused("No", "not this one", passes=False)] if records[0].data == b"bad" else None

@@ -104,7 +104,7 @@ def test_failed_loop_counts_records_as_given_up_and_reports_why_once() -> None:
     assert bench.loop.failure() is None
 
 
-def test_a_put_that_waits_for_room_fails_with_it() -> None:
+def test_put_that_waits_for_room_fails_with_the_loop() -> None:
     bench = Bench(max_buffered_bytes=100)
     bench.refuse = lambda _: bench.tasks.sleep(5 * SECOND)
     bench.offer(b"x" * 90)

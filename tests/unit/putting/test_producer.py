@@ -154,7 +154,7 @@ def test_producer_gives_up_records_refused_beyond_patience(orders: Orders) -> No
     assert producer.produced.given_up == 1
 
 
-def test_a_record_behind_one_that_its_shard_refuses_is_given_up_with_it(orders: Orders) -> None:
+def test_record_behind_a_refused_one_is_given_up_with_it(orders: Orders) -> None:
     """It would be refused too, and has waited as long, although it was never tried."""
     orders.refuse = refused
     producer = orders.producer(patience=5, aggregation_enabled=False)
@@ -210,7 +210,7 @@ def test_refusals_of_one_shard_do_not_hold_up_the_other(orders: Orders) -> None:
         producer.close()
 
 
-def test_a_program_that_cancels_a_future_puts_the_record_all_the_same(orders: Orders) -> None:
+def test_cancelled_future_does_not_stop_the_put(orders: Orders) -> None:
     with orders.producer() as producer:
         assert producer.put("key", b"x").cancel()
         other = producer.put("key", b"y")

@@ -63,7 +63,7 @@ def called_back(future: Future[PutRecord]) -> object:
 
 @pytest.mark.parametrize("ask", [result, waited, completed, awaited, called_back])
 @pytest.mark.parametrize("is_before", [True, False])
-def test_each_way_to_wait_for_it_ends(ask: Callable[[Future[PutRecord]], object], is_before: bool) -> None:
+def test_every_way_to_wait_for_a_future_ends(ask: Callable[[Future[PutRecord]], object], is_before: bool) -> None:
     for _ in range(50):
         future = PutFuture()
         found: list[object] = []
@@ -77,7 +77,7 @@ def test_each_way_to_wait_for_it_ends(ask: Callable[[Future[PutRecord]], object]
         assert found == [AT]
 
 
-def test_a_cancelled_one_stays_cancelled() -> None:
+def test_cancelled_future_stays_cancelled() -> None:
     future = PutFuture()
     assert future.cancel()
     assert future.done()

@@ -72,7 +72,7 @@ def environment() -> Environment:
     return Environment(EngineWorld(replace(NO_WAITING, handler_attempts=2), shards=2))
 
 
-def test_an_environment_in_which_a_call_hangs_ends_when_all_leases_are_given_back() -> None:
+def test_environment_with_a_hung_call_ends_after_releasing_all_leases() -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=2)
     environment = Environment(world)
 

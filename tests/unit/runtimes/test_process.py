@@ -275,7 +275,7 @@ class Hasty:
         return self.real.signal()
 
 
-def test_a_window_that_is_over_at_once_does_not_make_the_process_look_busy_for_ever() -> None:
+def test_instantly_finished_window_does_not_leave_the_process_busy() -> None:
     """A process that seems to be at work would go on although each of its leases has a call that hangs."""
     tasks = Hasty()
     ports = memory_ports(MemoryStream(1, name="events"), tasks=tasks, log=MemoryLog())

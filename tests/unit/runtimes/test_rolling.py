@@ -91,7 +91,7 @@ def test_released_lease_waits_for_the_next_tick_when_announcements_are_lost() ->
     assert MOST_SECONDS < max(world.pauses) < 25
 
 
-def test_a_stale_one_costs_looks_and_lapses() -> None:
+def test_stale_announcement_costs_scans_and_lapses() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 2)
     world.sightings.announce("died at once", Announcement(What.JOINS, world.clock.now()))

@@ -28,7 +28,7 @@ def test_nearest_finds_nothing_for_an_unlike_name(name: str) -> None:
     assert nearest(name, DEFINITIONS) is None
 
 
-def test_worker_id_is_not_taken_for_another_setting_where_it_is_none() -> None:
+def test_nearest_finds_nothing_for_worker_id_where_it_is_no_setting() -> None:
     assert nearest("worker_id", [name for name in DEFINITIONS if name != "worker_id"]) is None
 
 

@@ -407,7 +407,7 @@ def test_settings_steal_in_continuous_mode_alone() -> None:
 @pytest.mark.parametrize(
     "given", [{"maximum_retry_attempts": 0}, {"maximum_retry_attempts": 3}, {"maximum_record_age": DAY}]
 )
-def test_records_may_be_given_up_only_where_there_is_a_destination_for_them(given: dict[str, Any]) -> None:
+def test_giving_up_records_requires_on_failure(given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError) as error:
         replace(PLAIN, **given)
     assert error.value.name == "on_failure"
@@ -490,7 +490,7 @@ def test_text_instead_of_a_choice_is_refused_with_the_member_to_use(name: str, t
     refused(error.value, name, text, named)
 
 
-def test_a_record_processor_checkpoints_by_itself_whatever_is_said() -> None:
+def test_record_processor_refuses_automatic_checkpointing() -> None:
     processor = replace(PLAIN, handler_contract=HandlerContract.RECORD_PROCESSOR)
     assert replace(processor, checkpointing=Checkpointing.MANUAL).is_checkpointed_by_hand
     with pytest.raises(SettingsError, match="setting checkpointing = 'automatic': manual, or left out"):

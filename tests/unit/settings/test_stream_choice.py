@@ -40,7 +40,7 @@ def test_stream_choice_is_refused_for_invalid_text(text: str) -> None:
         StreamChoice.parse(text)
 
 
-def test_a_wrong_start_position_is_a_fault_of_the_part_that_has_it() -> None:
+def test_wrong_start_position_names_its_stream() -> None:
     with pytest.raises(SettingsError, match="setting streams = 'orders@SOON': after the @ one of TRIM_HORIZON"):
         StreamChoice.parse("payments, orders@SOON")
 

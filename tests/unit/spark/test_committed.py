@@ -90,7 +90,7 @@ def test_query_takes_over_the_quiet_time_of_the_row() -> None:
         (Ended(), DRAINING, False, False, None),
     ],
 )
-def test_the_next_write(
+def test_next_write_is_a_checkpoint_before_a_hand_over_or_heartbeat(
     committed: Position | None, tenure: Tenure, in_doubt: bool, is_due: bool, expected: WriteKind | None
 ) -> None:
     """Checkpoints first; a requested lease is handed over if no batch is in doubt and no end is due."""

@@ -19,7 +19,7 @@ def the_only(store: SetAsideFolder) -> KeptBatch:
     return kept
 
 
-def test_a_file_that_was_written_again_meanwhile_is_not_removed(tmp_path: Path) -> None:
+def test_rewritten_file_is_not_removed(tmp_path: Path) -> None:
     store = SetAsideFolder(tmp_path)
     store.put(batch(100))
     read = the_only(store)

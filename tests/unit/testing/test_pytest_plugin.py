@@ -59,7 +59,7 @@ def test_the_fixture_takes_settings_by_a_marker_of_its_name(tmp_path: Path) -> N
     assert "1 passed" in done, done
 
 
-def test_loading_it_loads_nothing_else() -> None:
+def test_plugin_imports_nothing_else() -> None:
     assert run("-c", PROGRAM).strip() == "[]"
 
 

@@ -133,7 +133,7 @@ def test_every_target_has_its_command(fields: dict[str, str], arguments: list[st
         ({"to": "earliest", "shards": "s " * 51}, "at most 50 shards"),
     ],
 )
-def test_a_target_that_is_none_is_refused_with_the_reason(fields: dict[str, str], says: str) -> None:
+def test_invalid_seek_target_is_refused_with_the_reason(fields: dict[str, str], says: str) -> None:
     reply = ConsoleClient(ConsoleWorld()).post("/a/orders/positions/seek", **fields)
     assert reply.status_code == 400
     assert says in reply.text.replace("&#39;", "'")

@@ -186,7 +186,7 @@ def test_the_oldest_and_when_it_is_deleted_are_in_the_plan() -> None:
 
 
 @pytest.mark.parametrize("rate", ["0", "fast", "-1", "inf", "nan", "٣"])
-def test_a_rate_that_is_none_is_refused(rate: str) -> None:
+def test_invalid_redrive_rate_is_refused(rate: str) -> None:
     world = with_handler(print)
     set_aside(world, 1)
     reply = ConsoleClient(world).post(PLAN, max_rate=rate)

@@ -13,7 +13,7 @@ from tests.doubles.console_world import ConsoleWorld
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("delay", [None, 0.0, 0.01, 0.3])
-def test_ctrl_c_ends_it_whether_it_runs_already_or_not(delay: float | None) -> None:
+def test_ctrl_c_ends_the_console_before_and_after_it_runs(delay: float | None) -> None:
     """None: while the link is printed, before the server runs."""
 
     def begun(_: str) -> None:

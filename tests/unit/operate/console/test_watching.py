@@ -16,7 +16,7 @@ from sublet.testing.memory import FakeClock
 from tests.doubles.console_world import ConsoleWorld
 
 
-def test_an_application_that_is_not_there_is_none() -> None:
+def test_unknown_application_is_not_watched() -> None:
     watching = ConsoleWorld().console.watching
     assert watching.seen("other") is None
     assert watching.opened("other") is None

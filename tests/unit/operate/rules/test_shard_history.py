@@ -41,7 +41,7 @@ def test_shard_history_tells_who_moved_it_and_when() -> None:
     assert found.not_kept == NOT_KEPT
 
 
-def test_a_seek_that_moved_others_is_none_of_this_shards() -> None:
+def test_seek_of_other_shards_is_not_in_this_shards_history() -> None:
     assert shard_history(LEASE, [replace(SEEK, moved=("other",))], None, None).events == ()
 
 
@@ -58,7 +58,7 @@ def test_shard_history_merges_events_of_managers_owners_and_operators() -> None:
     ]
 
 
-def test_a_lease_that_was_seen_without_an_owner_names_none() -> None:
+def test_sighting_without_an_owner_names_nobody() -> None:
     sighting = Sighting(7, None, NOW, True, NOW - 3 * MINUTE)
     (seen,) = shard_history(LEASE, [], sighting, None).events
     assert seen.by == ""

@@ -251,7 +251,7 @@ def test_a_number_that_fits_is_the_one_that_was_written(text: str) -> None:
         assert float(text) == found["a"]
 
 
-def test_an_unexpected_error_is_a_reason_too() -> None:
+def test_unexpected_error_becomes_a_rejection_reason() -> None:
     def fails(value: object) -> object:
         raise KeyError(value)
 

@@ -28,7 +28,7 @@ def test_a_first_run_claims_unused_tables_and_the_next_runs_keep_them() -> None:
     assert settle(FRESH, FIRST, FIRST, in_use=True) == FIRST
 
 
-def test_a_run_that_died_between_the_two_marks_is_gone_on_with() -> None:
+def test_run_that_died_between_its_marks_is_continued() -> None:
     assert settle(FRESH, FIRST, None, in_use=False) == FIRST
 
 
@@ -59,7 +59,7 @@ def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: Mark) -> N
         settle(FRESH, theirs, theirs, in_use=True)
 
 
-def test_marks_read_back_and_half_of_one_is_none() -> None:
+def test_mark_round_trips_and_a_torn_one_is_none() -> None:
     assert Mark.from_json(FIRST.to_json()) == FIRST
     for text in ("", FIRST.to_json()[:20], "[]", "{}", '{"id": "x", "stream": "y", "sink": "z"}'):
         assert Mark.from_json(text) is None
