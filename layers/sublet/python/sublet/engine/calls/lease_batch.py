@@ -62,16 +62,12 @@ class LeaseBatch:
 
     def call(self, run: Run) -> Answer | None:
         session, caller, progress = self.session, self.caller, self.progress
-        slots, settings = session.guard.slots, session.settings
+        slots, by_hand = session.guard.slots, session.settings.is_checkpointed_by_hand
         if not slots.take(caller.stop):
             return None
         try:
-            if caller.tally.is_hung or not self._may_call():
+            if caller.tally.is_hung or not self._may_call() or not self._is_noted(run):
                 return None
-            if is_noted_before(run, session.held.lease.crashes, settings):
-                Attempts(run.attempts + 1, self.tried(run)).note(session.held, progress)
-                if session.held.is_lost:
-                    return None
             is_whole = run.size == len(self.records)
             records = self.records if is_whole else self.records[run.start : run.end]
             first, last, lease = records[0].checkpoint, records[-1].checkpoint, session.held.lease
@@ -84,7 +80,6 @@ class LeaseBatch:
                 work = partial(_fail, fault, records[0])
             progress.begin_call(last, len(records))
             has_returned = caller.make(call, work)
-            by_hand = settings.is_checkpointed_by_hand
             progress.end_call(last if has_returned and not by_hand else None)
         finally:
             slots.give()
@@ -98,8 +93,7 @@ class LeaseBatch:
             progress.write_if_due()
         if call.is_held_up and not call.finished:
             return None  # this does not count as an attempt
-        # Item failures are not raised in ESM's sense: it splits no batch for them.
-        has_raised = not has_returned and not isinstance(call.failure, BatchItemsFailed)
+        has_raised = not has_returned and not isinstance(call.failure, BatchItemsFailed)  # ESM splits none for those
         return Answer(call.finished, has_raised, call.failure)
 
     def set_aside(self, step: SetAside, last: Answer | None) -> bool | None:
@@ -119,14 +113,21 @@ class LeaseBatch:
         return not caller.tally.is_hung and not caller.stop.wait(lasts)
 
     def give_up(self, why: str) -> None:  # noqa: ARG002 - the log has each failure
-        tally = self.caller.tally
-        tally.retries_exhausted = True
+        self.caller.tally.retries_exhausted = True
 
     def _may_call(self) -> bool:
         session, stop = self.session, self.caller.stop
         if stop.is_set() or session.time_left() <= timedelta(0) or not session.held.confirm():
             return False
         return not stop.is_set() and not self.progress.has_been_moved()  # confirming may have shown either
+
+    def _is_noted(self, run: Run) -> bool:
+        """Write the attempt to the row if the call may end the process. False if the lease turns out to be lost."""
+        held = self.session.held
+        if is_noted_before(run, held.lease.crashes, self.session.settings):
+            Attempts(run.attempts + 1, self.tried(run)).note(held, self.progress)
+            return not held.is_lost
+        return True
 
     def _setting_aside(self) -> SettingAside:
         from sublet.engine.calls.set_aside import SettingAside  # noqa: PLC0415 - no cold start needs it

@@ -153,8 +153,7 @@ class LaneStop:
     progress: LaneProgress
 
     def set(self) -> None:
-        spread = self.progress.spread
-        spread.stop_at(0)
+        self.progress.spread.stop_at(0)
 
     def is_set(self) -> bool:
         return self.session.is_set() or self.progress.has_come_to_limit
@@ -175,7 +174,7 @@ def records_at_once(settings: Settings) -> int:
 
 @dataclass(slots=True)
 class ParallelRunner:
-    """Runs one batch after another, each in several lanes at once; otherwise like BatchRunner."""
+    """Runs one batch after another, each in several lanes at once."""
 
     session: SessionCalls
     caller: Caller

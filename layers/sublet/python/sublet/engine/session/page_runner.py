@@ -30,7 +30,7 @@ thread, which costs as much CPU as 200 records.
 
 @dataclass(frozen=True, slots=True)
 class PageRunner:
-    """Runs through one page after another."""
+    """Cuts one page after another into batches."""
 
     settings: Settings
     notes: RowNotes
