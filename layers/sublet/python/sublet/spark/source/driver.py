@@ -169,15 +169,15 @@ class QueryDriver:
                 zip(planners, pool.map(lambda key: self._asked(key, planners[key], call), planners), strict=True)
             )
         for key, answer in answers.items():
-            if isinstance(answer, _Gone):
-                self._discovery.is_gone(key, answer.problem)
-        return {key: answer for key, answer in answers.items() if not isinstance(answer, _Gone)}
+            if isinstance(answer, StreamError):
+                self._discovery.is_gone(key, answer)
+        return {key: answer for key, answer in answers.items() if not isinstance(answer, StreamError)}
 
     def _asked(
         self, key: StreamKey | None, planner: StreamPlanner, call: Callable[[StreamKey | None, StreamPlanner], T]
-    ) -> T | _Gone:
-        """Calls a function for one stream. Whatever it returns or raises, one of several counts as gone if Kinesis does
-        not describe it. A query whose only stream is gone fails.
+    ) -> T | StreamError:
+        """Calls a function for one stream. Returns the error if the stream is one of several and is gone: Kinesis does
+        not describe it any more. A query whose only stream is gone fails.
         """
         try:
             return call(key, planner)
@@ -186,7 +186,7 @@ class QueryDriver:
         except StreamError as problem:
             if key is None or planner.has_stream():
                 raise
-            return _Gone(problem)
+            return problem
 
     def _check_leased(self, streams: Iterable[StreamKey | None]) -> None:
         """Raises SettingsError if a batch that is to be repeated needs leases that the query does not take."""
@@ -221,13 +221,6 @@ class QueryDriver:
                     part.stream,
                     f"it is gone ({key}), and a batch that must be read has records of it",
                 )
-
-
-class _Gone:
-    """The answer of a stream that Kinesis no longer describes."""
-
-    def __init__(self, problem: StreamError) -> None:
-        self.problem = problem
 
 
 def _nothing_of(part: StreamOffset) -> StreamOffset:
