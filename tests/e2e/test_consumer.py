@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY
 
-from infra.local.embedded import REGION
+from infra.local.embedded import ACCOUNT, REGION
 from tests.e2e.chosen_aws import ChosenAws, chosen_aws
 from tests.e2e.deliveries import out_of_order, wait_until
 from tests.e2e.fleet import Fleet, deployed
@@ -154,3 +154,22 @@ def test_schedule_rule_starts_ticks(fleet: Fleet) -> None:
     """No prompts here: EventBridge fires every minute."""
     texts = fleet.produce(KEYS)
     fleet.recorder.wait_for(texts, 150)
+
+
+def test_state_machine_has_the_documented_trust_and_a_vended_log_group(chosen: ChosenAws, fleet: Fleet) -> None:
+    """Its role is assumed before the state machine exists; and no log group of its own uses up the account's resource
+    policy."""
+    if not chosen.enforces_iam:
+        pytest.skip("asked of the embedded AWS alone")
+    aws, machine = fleet.aws, fleet.outputs["StateMachineArn"]
+    described = aws.client("stepfunctions").describe_state_machine(stateMachineArn=machine)
+    role = aws.client("iam").get_role(RoleName=described["roleArn"].rpartition("/")[2])["Role"]
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "states.amazonaws.com"}
+    assert trust["Condition"] == {
+        "ArnLike": {"aws:SourceArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:*"},
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+    }
+    name = machine.rpartition(":")[2]
+    groups = aws.client("logs").describe_log_groups(logGroupNamePrefix="/aws/vendedlogs/states/")["logGroups"]
+    assert [each["logGroupName"] for each in groups] == [f"/aws/vendedlogs/states/{name}"]

@@ -99,23 +99,6 @@ def test_a_tick_a_window_that_sets_aside_and_a_redrive(
         assert allowed(aws, name) - actions(found, name) <= unused, name
 
 
-def test_state_machine_has_the_documented_trust_and_a_vended_log_group(fleet: Fleet) -> None:
-    """Its role is assumed before the state machine exists; and no log group of its own uses up the account's resource
-    policy."""
-    aws, machine = fleet.aws, fleet.outputs["StateMachineArn"]
-    described = aws.client("stepfunctions").describe_state_machine(stateMachineArn=machine)
-    role = aws.client("iam").get_role(RoleName=described["roleArn"].rpartition("/")[2])["Role"]
-    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert trust["Principal"] == {"Service": "states.amazonaws.com"}
-    assert trust["Condition"] == {
-        "ArnLike": {"aws:SourceArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:*"},
-        "StringEquals": {"aws:SourceAccount": ACCOUNT},
-    }
-    name = machine.rpartition(":")[2]
-    groups = aws.client("logs").describe_log_groups(logGroupNamePrefix="/aws/vendedlogs/states/")["logGroups"]
-    assert [each["logGroupName"] for each in groups] == [f"/aws/vendedlogs/states/{name}"]
-
-
 def test_a_process_by_the_policy_of_the_documents(aws: EmbeddedAws, tmp_path: Path) -> None:
     """It creates its tables, and finds the stream's ARN by its name."""
     kinesis = aws.client("kinesis")
