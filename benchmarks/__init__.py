@@ -1,16 +1,17 @@
-"""sublet's costs, measured in the same run as those of its peers. `make bench` runs all of it.
+"""sublet's costs, measured in the same run as those of its peers. `make bench` runs all of it; with `ROUNDS=1`
+nothing is repeated.
 
 A benchmark is a module with `measure()`, which returns its results, and `report(found) -> bool`, which prints them
 and returns True if its goals are met.
 """
 
+import os
+
 NAMES = (
-    "decisions",
     "console",
     "cold_start",
     "deaggregation",
     "worker_loop",
-    "sketching",
     "contracts",
     "replay",
     "pull",
@@ -19,19 +20,17 @@ NAMES = (
     "propagation",
     "fan_out",
     "rolling",
-    "hot",
     "idle_writes",
     "quiet_shards",
-    "quiet_ticks",
     "limits",
     "memory",
     "calls",
     "producing",
-    "log_bytes",
-    "spark_rows",
-    "spark_batches",
     "spark_polls",
 )
-"""Benchmarks in the order in which `python -m benchmarks` runs them. A name also selects all names that begin with it
-and a `_`: `spark`.
-"""
+"""Benchmarks in the order in which `python -m benchmarks` runs them."""
+
+
+def rounds(usual: int) -> int:
+    """How often a benchmark measures each thing, in turns."""
+    return int(os.environ.get("ROUNDS", usual))

@@ -24,13 +24,13 @@ from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
+from sublet.handlers.batch import HandlerFunctions
 from sublet.operate.rules.prices import CATCH_UP_WINDOWS, CONTINUOUS, CONTINUOUS_WINDOWS, LEASES, month
 from sublet.settings import Mode, Settings
 from sublet.system.clock import SystemClock
 from sublet.testing.memory import MemoryDispatcher, memory_ports
 
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
-from benchmarks.idle_writes import Idle
 from docs.cost_rows import SHARDS, designs, others
 from infra.local.embedded import REGION, EmbeddedAws, embedded_aws
 
@@ -129,7 +129,7 @@ class Consumer:
             window_margin=timedelta(seconds=1),
             quiet_visit_interval=timedelta(0),
         )
-        """Settings that send a worker for each lease and tick; `quiet_ticks` counts the ticks that send none."""
+        """Settings that send a worker for each lease and tick."""
         self._kinesis = [_client(aws, "kinesis", wire.kinesis.url) for _ in range(2)]
         self._dynamodb = [_client(aws, "dynamodb", wire.dynamodb.url) for _ in range(2)]
 
@@ -152,7 +152,9 @@ class Consumer:
         """Per lease: a window that begins with the acquire and ends with the release, the last of its execution."""
         items = [replace(item, windows_left=1) for item in self._items()]
         settings, clock = replace(self._settings, mode=mode), SystemClock()
-        worker = LeaseWorker(memory_ports(self._stream(), self._table(), clock=clock), Idle(), settings)
+        worker = LeaseWorker(
+            memory_ports(self._stream(), self._table(), clock=clock), HandlerFunctions(lambda _: None), settings
+        )
         before = self._wire.counts()
         for item in items:
             worker.run_window(item, "invocation", clock.steady() + length)

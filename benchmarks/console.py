@@ -18,12 +18,13 @@ from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.testing.memory import FakeClock
 
+import benchmarks
 from tests.doubles.console_client import ConsoleClient
 from tests.doubles.console_world import ConsoleWorld
 
 SHARDS = 10_000
 OWNERS = 200
-REPETITIONS = 9
+ROUNDS = benchmarks.rounds(9)
 GOAL_SECONDS = 0.2
 
 PAGES = {
@@ -88,7 +89,7 @@ def _refresh(client: ConsoleClient, path: str) -> bytes:
 def _cost(name: str, ask: Callable[[], bytes]) -> PageCost:
     ask()
     taken, size = [], 0
-    for _ in range(REPETITIONS):
+    for _ in range(ROUNDS):
         began = time.process_time()
         size = len(ask())
         taken.append(time.process_time() - began)
@@ -96,7 +97,7 @@ def _cost(name: str, ask: Callable[[], bytes]) -> PageCost:
 
 
 def report(costs: list[PageCost]) -> bool:
-    print(f"The console with {SHARDS:,} shards, medians of {REPETITIONS}")
+    print(f"The console with {SHARDS:,} shards, medians of {ROUNDS}")
     for cost in costs:
         print(f"  {cost.page:<32} {1000 * cost.seconds:7.1f} ms of CPU {cost.size / 1000:8.1f} kB")
     worst = max(cost.seconds for cost in costs[:-1])

@@ -32,9 +32,11 @@ from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
+import benchmarks
+
 RECORDS = 10_000
 IN_AN_AGGREGATE = 50
-ROUNDS = 31
+ROUNDS = benchmarks.rounds(31)
 CALLS = 100_000
 GOAL_EVENT = 1.3
 GOAL_CALL_MICROSECONDS = 2.0

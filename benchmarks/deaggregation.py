@@ -14,24 +14,24 @@ import hashlib
 import json
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import count, islice
 from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from sublet.protocol.aggregation import deaggregate
+from sublet.protocol.aggregation import KPL_MAX_BYTES, aggregate, deaggregate
 from sublet.protocol.hash_keys import KeysInside, hash_key
 from sublet.protocol.kpl_format import DIGEST_SIZE, MAGIC
 from sublet.protocol.kpl_messages import parse_aggregated_record
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import HashKeyRange
 
+import benchmarks
 from benchmarks import peers
-from benchmarks.kpl_aggregates import Row, kpl_aggregates
 
-ROUNDS = 61
+ROUNDS = benchmarks.rounds(61)
 AGGREGATES = 10
 RANGE = HashKeyRange(0, 2**127 - 1)
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -44,6 +44,12 @@ SUBLET_RECURRING = "same, recurring keys"
 AGG = "aws-kinesis-agg"
 AGG_LAMBDA = "same, Lambda format"
 AIOKPL = "aiokpl"
+
+FRAMES = 8
+"""About how many bytes an aggregate adds to each user record."""
+
+Row = tuple[str, None, bytes]
+"""A partition key, no explicit hash key, and data."""
 
 Reader = Callable[[bytes], object]
 
@@ -141,7 +147,26 @@ def _aggregates(dataset: Dataset) -> list[tuple[bytes, int]]:
     rows: Iterator[Row] = (
         (next(keys) if dataset.many_keys else one_key, None, random.randbytes(dataset.size)) for _ in count()
     )
-    return [(data, user_records) for _, data, user_records in islice(kpl_aggregates(rows), AGGREGATES)]
+    return [(data, user_records) for _, data, user_records in islice(_kpl_aggregates(rows), AGGREGATES)]
+
+
+def _kpl_aggregates(rows: Iterable[Row]) -> Iterator[tuple[str, bytes, int]]:
+    """Aggregates of about 50 KB, as a producer with the KPL's defaults makes: the first partition key, the data and the
+    number of user records of each. The rest of the rows is dropped.
+    """
+    taken: list[Row] = []
+    keys: set[str] = set()
+    size = 0
+    for row in rows:
+        key, _, data = row
+        added = len(data) + FRAMES + (0 if key in keys else len(key) + 2)
+        if taken and size + added > KPL_MAX_BYTES:
+            yield taken[0][0], aggregate(taken), len(taken)
+            taken, keys, size = [], set(), 0
+            added = len(data) + FRAMES + len(key) + 2
+        taken.append(row)
+        keys.add(key)
+        size += added
 
 
 def _readers() -> dict[str, Reader]:

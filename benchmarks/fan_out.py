@@ -12,17 +12,18 @@ import subprocess
 from collections.abc import Mapping
 from statistics import median
 
+import benchmarks
 from benchmarks import peers, push_server
 from benchmarks.replay_server import PLAIN, PLAIN_BYTES, PLAIN_RECORDS
 from benchmarks.runs import TIMEOUT, Bench, Consumer, bench
 
-ROUNDS = 3
+ROUNDS = benchmarks.rounds(3)
 UNCOUNTED = PLAIN_RECORDS // 5
 GOAL = 0.5
 """The goal, as a part of what kcl-rs takes."""
 
-SUBLET = Consumer("sublet", "sublet_pushed", is_peer=False)
-BARE = Consumer("bare loop", "bare_pushed", is_peer=False)
+SUBLET = Consumer("sublet", "sublet_run", is_peer=False, environment={"RETRIEVAL": "FANOUT"})
+BARE = Consumer("bare loop", "bare", is_peer=False, environment={"READS": "is_pushed_to"})
 KCL_RS = Consumer("kcl-rs (Rust)", "kcl_rust", is_peer=True, environment={"RETRIEVAL": "FANOUT"})
 
 Found = Mapping[str, float | None]

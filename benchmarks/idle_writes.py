@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from sublet import Batch, Checkpoint, Mode, Settings
+from sublet import Mode, Settings
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
@@ -20,7 +20,7 @@ from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.window import WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
-from sublet.protocol.checkpoint import PendingCheckpoint
+from sublet.handlers.batch import HandlerFunctions
 from sublet.testing.memory import MemoryDispatcher, memory_ports
 
 from benchmarks import peers
@@ -43,22 +43,6 @@ class CatchUp(NamedTuple):
     tick: float
     window: float
     between: float
-
-
-class Idle:
-    """The Handler port."""
-
-    def handle(self, batch: Batch) -> None: ...
-
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None: ...
-
-    def lease_releasing(self, shard_id: str) -> None: ...
-
-    def lease_lost(self, shard_id: str) -> None: ...
-
-    def shard_ended(self, shard_id: str) -> None: ...
 
 
 class Writes(NamedTuple):
@@ -143,7 +127,7 @@ def _functions(
     stream = KinesisStream(kinesis(), kinesis(), settings)
     ports = memory_ports(stream, table, sightings=DynamoDbSightingStore(dynamodb, settings.sightings_table))
     manager = LeaseManager(ports, MemoryDispatcher(), settings)
-    worker = LeaseWorker(ports, Idle(), settings)
+    worker = LeaseWorker(ports, HandlerFunctions(lambda _: None), settings)
     return (
         lambda: manager.tick().dispatched,
         lambda item: worker.run_window(item, "invocation", ports.clock.steady() + timedelta(minutes=1)),

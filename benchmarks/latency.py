@@ -21,12 +21,13 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import benchmarks
 from infra.local.embedded import embedded_aws
 from tests.e2e.deliveries import wait_until
 from tests.e2e.fleet import Fleet, deployed, kill
 
-ROUNDS = 5
-KILLS = 3
+ROUNDS = benchmarks.rounds(5)
+KILLS = benchmarks.rounds(3)
 """The state machine runs an item three times again, then leaves it to the next tick."""
 GOAL_FIRST = 3.0
 GOAL_KILLED = 5.0

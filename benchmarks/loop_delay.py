@@ -16,11 +16,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks
 from benchmarks.replay_server import AGGREGATED
 from benchmarks.runs import Bench, Consumer, bench
 
 RECORDS = 500_000
-ROUNDS = 3
+ROUNDS = benchmarks.rounds(3)
 PATIENCE = 180.0
 SHARES = (0.5, 0.99, 0.999)
 GOAL = 0.002

@@ -9,25 +9,41 @@ once.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from multiprocessing import get_context
 from typing import NamedTuple
 
+from sublet import Batch, Mode, Settings
+from sublet.aws.clients import kinesis_client, kinesis_poll_client
+from sublet.aws.kinesis.stream import KinesisStream
+from sublet.decisions.manager.choose_leases import ClaimReason
+from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.engine.worker.worker import LeaseWorker
+from sublet.handlers.batch import HandlerFunctions
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease
+from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
+from sublet.system.garbage_collection import collect_seldom
+from sublet.system.heap import use_one_heap
+from sublet.testing.memory import MemoryLeaseTable, memory_ports
+
 from benchmarks import hostile_server
 from benchmarks.hostile_server import NAMES, PAGES, hostile
 from benchmarks.limits import peak_bytes
-from benchmarks.peers import ROOT
-from infra.local.embedded import HOST, REGION, free_ports
-from infra.local.server import running
+from benchmarks.runs import served
+from infra.local.embedded import REGION
 
 LEASES = 10
 WORKER_MEMORY = 512
 """MiB: the construct's default."""
 MIB = 2**20
 HANDLER_SECONDS = 0.005
+
+
+ALMOST_ALL = HashKeyRange(0, HASH_KEY_MAX - 1)
+"""All hash keys but one: with a shard's full range, no key would need to be checked."""
 
 
 class Found(NamedTuple):
@@ -44,12 +60,7 @@ class Found(NamedTuple):
 
 def measure(names: list[str] = NAMES) -> dict[str, Found]:
     """Measures each kind of page."""
-    [port] = free_ports(1)
-    url = f"http://{HOST}:{port}"
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
-    command = [sys.executable, "-m", hostile_server.__name__, str(port)]
-    with running("hostile-server", command, environment, url):
+    with served(hostile_server.__name__) as url:
         return {name: _alone(url, NAMES.index(name)) for name in names}
 
 
@@ -80,7 +91,7 @@ def _alone(url: str, number: int) -> Found:
 
 
 def _window(url: str, stream: str) -> Found:
-    """One window over all leases, until each has caught up. Imports as a worker does."""
+    """One window over all leases, until each has caught up."""
     os.environ |= {
         "AWS_ENDPOINT_URL_KINESIS": url,
         "AWS_REGION": REGION,
@@ -88,10 +99,8 @@ def _window(url: str, stream: str) -> Found:
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
     }
-    from benchmarks.memory_worker import Counting, worker_of  # noqa: PLC0415 -- counts a worker's imports
-
     handler = Counting(HANDLER_SECONDS)
-    worker, item = worker_of(stream, handler, LEASES)
+    worker, item = _worker_of(stream, handler, LEASES)
     began, cpu = peak_bytes() / MIB, time.process_time()
     deadline = worker.ports.clock.steady() + timedelta(minutes=10)
     report = worker.run_window(item, "invocation", deadline)
@@ -104,4 +113,34 @@ def _window(url: str, stream: str) -> Found:
         handler.most,
         time.process_time() - cpu,
         problems,
+    )
+
+
+class Counting:
+    """A slow handler."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.records = self.calls = self.most = 0
+
+    def handle(self, batch: Batch) -> None:
+        time.sleep(self._seconds)
+        self.records += len(batch.records)
+        self.calls += 1
+        self.most = max(self.most, len(batch.records))
+
+
+def _worker_of(stream: str, handler: Counting, leases: int) -> tuple[LeaseWorker, WorkerItem]:
+    """Composed as in the runtimes."""
+    use_one_heap()
+    settings = Settings(application="memory", stream=stream, mode=Mode.CATCH_UP)
+    shards = [f"shardId-{number:012}" for number in range(leases)]
+    table = MemoryLeaseTable(
+        [Lease(shard, TRIM_HORIZON, lease_counter=0, hash_key_range=ALMOST_ALL) for shard in shards]
+    )
+    kinesis = KinesisStream(kinesis_client(), kinesis_poll_client(), settings)
+    claims = tuple(Claim(shard, None, 0, ClaimReason.FREE) for shard in shards)
+    collect_seldom()
+    return LeaseWorker(memory_ports(kinesis, table), HandlerFunctions(handler.handle), settings), WorkerItem(
+        "item", "worker", claims, windows_left=1
     )

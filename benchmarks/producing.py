@@ -1,6 +1,6 @@
 """Measures a producer's records per CPU second, beside aiokpl and a plain loop over boto3: small records in KPL
 aggregates, from a program with threads and on an event loop, into a stream of four shards that takes everything.
-`RECORDS=5000 PAIRS=1` for a short run.
+`RECORDS=5000 ROUNDS=1` for a short run.
 
 Each round runs all of them in turns, each in a process of its own. The server takes apart what it gets, and counts:
 none may be lost, and none come twice.
@@ -17,14 +17,12 @@ from statistics import median
 from typing import NamedTuple
 from urllib.request import urlopen
 
+import benchmarks
 from benchmarks import peers, producing_server
-from benchmarks.peers import ROOT
-from benchmarks.quiet_server import HOST
-from infra.local.embedded import free_ports
-from infra.local.server import running
+from benchmarks.runs import ENVIRONMENT, served
 
 RECORDS = int(os.environ.get("RECORDS", "20000"))
-PAIRS = int(os.environ.get("PAIRS", "3"))
+ROUNDS = benchmarks.rounds(3)
 SIZES = (100, 1_000)
 SHARDS = 4
 GOAL = 2.0
@@ -32,17 +30,17 @@ GOAL = 2.0
 
 class Producing(NamedTuple):
     name: str
-    module: str
-    kind: str
+    producer: str
+    """In `benchmarks.producers`."""
     is_peer: bool
 
 
 PRODUCERS = (
-    Producing("sublet.Producer", "sublet_producer", "plain", is_peer=False),
-    Producing("aiokpl.SyncProducer", "aiokpl_producer", "plain", is_peer=True),
-    Producing("sublet.aio.Producer", "sublet_producer", "loop", is_peer=False),
-    Producing("aiokpl.Producer", "aiokpl_producer", "loop", is_peer=True),
-    Producing("boto3's put_records", "boto3_producer", "plain", is_peer=False),
+    Producing("sublet.Producer", "sublet_plain", is_peer=False),
+    Producing("aiokpl.SyncProducer", "aiokpl_plain", is_peer=True),
+    Producing("sublet.aio.Producer", "sublet_on_loop", is_peer=False),
+    Producing("aiokpl.Producer", "aiokpl_on_loop", is_peer=True),
+    Producing("boto3's put_records", "boto3_plain", is_peer=False),
 )
 PAIRED = ((PRODUCERS[0], PRODUCERS[1]), (PRODUCERS[2], PRODUCERS[3]))
 
@@ -61,28 +59,24 @@ Found = dict[int, dict[str, list[Run]]]
 
 
 def measure() -> Found:
-    (port,) = free_ports(1)
-    url = f"http://{HOST}:{port}"
-    command = [sys.executable, "-m", producing_server.__name__, str(port), str(SHARDS)]
-    paths = os.pathsep.join([str(ROOT / "layers/sublet/python"), str(ROOT)])
     present = [one for one in PRODUCERS if not one.is_peer or peers.PYTHON.exists()]
     found: Found = {size: {one.name: [] for one in present} for size in SIZES}
-    with running("producing-server", command, {"PYTHONPATH": paths}, f"{url}/counts"):
-        for _ in range(PAIRS):
+    with served(producing_server.__name__, str(SHARDS)) as url:
+        for _ in range(ROUNDS):
             for size in SIZES:
                 for one in present:
-                    found[size][one.name].append(_run(one, url, size, paths))
+                    found[size][one.name].append(_run(one, url, size))
     return found
 
 
-def _run(one: Producing, url: str, size: int, paths: str) -> Run:
+def _run(one: Producing, url: str, size: int) -> Run:
     python = str(peers.PYTHON) if one.is_peer else sys.executable
     _counts(url)
     ran = subprocess.run(
-        [python, "-m", f"benchmarks.producers.{one.module}", url, str(RECORDS), str(size), one.kind],
+        [python, "-m", "benchmarks.producers", url, str(RECORDS), str(size), one.producer],
         check=True,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, **ENVIRONMENT},
         timeout=600,
     )
     said, counts = json.loads(ran.stdout), _counts(url)
@@ -105,7 +99,7 @@ def report(found: Found) -> bool:
     """Print the table; True if the goals are met that can be judged without the missing peers."""
     is_met = True
     for size, by_name in found.items():
-        print(f"producing {RECORDS:,} records of {size:,} bytes, medians of {PAIRS}:")
+        print(f"producing {RECORDS:,} records of {size:,} bytes, medians of {ROUNDS}:")
         for name, runs in by_name.items():
             lost = sum(run.delivered != RECORDS for run in runs)
             is_met &= not lost

@@ -9,7 +9,6 @@ If Java is installed, the KCL takes part.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from benchmarks import java_arrivals, peers
-from benchmarks.consumers.arrivals import stamped
+from benchmarks.consumers.tally import stamped
 from benchmarks.java_arrivals import Kcl
-from benchmarks.runs import Bench, Consumer
+from benchmarks.runs import ENVIRONMENT, Bench, Consumer
 from infra.local.embedded import embedded_aws
 
 SHARDS = 2
@@ -29,13 +28,14 @@ WARM_UP = 100
 minute."""
 PATIENCE = 120.0
 
-SUBLET = Consumer("sublet", "sublet_arrivals", is_peer=False)
-PUSHED = Consumer("sublet, pushed to", "sublet_pushed_arrivals", is_peer=False)
-BARE = Consumer("bare loop, pushed to", "bare_pushed_arrivals", is_peer=False)
+POLLS, FANS_OUT = {"MEASURE": "arrivals"}, {"MEASURE": "arrivals", "RETRIEVAL": "FANOUT"}
+SUBLET = Consumer("sublet", "sublet_run", is_peer=False, environment=POLLS)
+PUSHED = Consumer("sublet, pushed to", "sublet_run", is_peer=False, environment=FANS_OUT)
+BARE = Consumer("bare loop, pushed to", "bare", is_peer=False, environment={**POLLS, "READS": "is_pushed_to"})
 PUSHED_P50, PUSHED_P99, SLOWER_MAX = 0.1, 0.25, 1.3
 """Goals of a push at the first load: seconds, and p50 beside the bare loop's."""
-KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust_arrivals", is_peer=True)
-KCL_RS_PUSHED = Consumer("kcl-rs, pushed to", "kcl_rust_arrivals", is_peer=True, environment={"RETRIEVAL": "FANOUT"})
+KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust", is_peer=True, environment=POLLS)
+KCL_RS_PUSHED = Consumer("kcl-rs, pushed to", "kcl_rust", is_peer=True, environment=FANS_OUT)
 
 
 class Load(NamedTuple):
@@ -61,9 +61,7 @@ def measure() -> Found:
 
 def measured(consumers: Sequence[Consumer], kcls: Sequence[Kcl], loads: Sequence[Load]) -> Found:
     with embedded_aws() as aws:
-        paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
-        inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
-        bench = Bench(aws, {**inherited, **aws.environment})
+        bench = Bench(aws, {**ENVIRONMENT, **aws.environment})
         return {load.rate: _measured(bench, load, consumers, kcls) for load in loads}
 
 

@@ -13,6 +13,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks
 from benchmarks import peers
 from benchmarks.replay_server import AGGREGATED, PLAIN, USER_RECORDS
 from benchmarks.runs import (
@@ -27,7 +28,7 @@ from benchmarks.runs import (
     bench,
 )
 
-ROUNDS = 3
+ROUNDS = benchmarks.rounds(3)
 OWN = (SUBLET_ON_A_LOOP, SUBLET_PULLED, SUBLET, BARE)
 PEERS = (KCL_RS, ASYNC_KINESIS)
 GOALS = ((ASYNC_KINESIS, 5.0), (KCL_RS, 1.0), (SUBLET, 0.5))

@@ -1,38 +1,32 @@
 """Measures what 200 quiet shards cost a pulled consumer: CPU seconds a minute, compared with a bare boto3 loop that
 only makes the same polls; and how late a record comes that is put into one of them, at 20 a second over all.
 
-`SHARDS=50 SECONDS=20 PAIRS=1` for a short run; `BESIDE=/path/of/another/checkout` also measures that one's `sublet`,
-in turns. Linux only: CPU time and threads are read from /proc.
+`SHARDS=50 SECONDS=20 ROUNDS=1` for a short run. Linux only: CPU time and threads are read from /proc.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
+import benchmarks
 from benchmarks import quiet_server
-from benchmarks.consumers.arrivals import stamped
+from benchmarks.consumers.tally import stamped
 from benchmarks.counting_proxy import CountingProxy, counting_proxy
-from benchmarks.peers import ROOT
-from benchmarks.quiet_server import HOST, STREAM
-from benchmarks.runs import Bench, Consumer
-from infra.local.embedded import embedded_aws, free_ports
-from infra.local.server import running
+from benchmarks.quiet_server import STREAM
+from benchmarks.runs import Bench, Consumer, bench
 
 SHARDS = int(os.environ.get("SHARDS", "200"))
 SECONDS = float(os.environ.get("SECONDS", "60"))
-PAIRS = int(os.environ.get("PAIRS", "3"))
+ROUNDS = benchmarks.rounds(3)
 RATE = 20
 RECORDS = int(RATE * SECONDS)
 SETTLES_WITHIN = 180.0
@@ -41,8 +35,8 @@ QUIET_POLLS = 0.4
 GOAL = 1.3
 TICKS = os.sysconf("SC_CLK_TCK")
 
-OURS = Consumer("sublet, for", "quiet_pulled", is_peer=False)
-BARE = Consumer("bare boto3 loop", "quiet_bare", is_peer=False)
+OURS = Consumer("sublet, for", "sublet_pulled", is_peer=False, environment={"PULLED": "quiet"})
+BARE = Consumer("bare boto3 loop", "bare", is_peer=False, environment={"READS": "polls_quiet"})
 
 
 class Cost(NamedTuple):
@@ -60,89 +54,68 @@ class Cost(NamedTuple):
 
 class Found(NamedTuple):
     costs: dict[str, list[Cost]]
-    arrivals: dict[str, list[float]]
+    arrivals: list[float]
     """Seconds from put to received, sorted."""
 
 
 def measure() -> Found:
-    consumers = [OURS]
-    if other := os.environ.get("BESIDE"):
-        source = Path(other).resolve() / "layers/sublet/python"
-        consumers.append(
-            OURS._replace(
-                name="the same, of BESIDE",
-                environment={"PYTHONPATH": os.pathsep.join([str(source), str(ROOT)])},
-            )
-        )
     costs: dict[str, list[Cost]] = {}
-    arrivals: dict[str, list[float]] = {}
-    with _bench() as bench:
-        for _ in range(PAIRS):
-            for consumer in consumers:
-                cost, seconds = _pulled(bench, consumer)
-                costs.setdefault(consumer.name, []).append(cost)
-                arrivals.setdefault(consumer.name, []).extend(seconds)
-            with bench.started(BARE, STREAM, 0) as process:
-                _wait_until_quiet(bench)
-                costs.setdefault(BARE.name, []).append(_cost(bench, process.pid))
-    return Found(costs, {name: sorted(seconds) for name, seconds in arrivals.items()})
+    arrivals: list[float] = []
+    with bench(quiet_server.__name__, str(SHARDS)) as servers:
+        for _ in range(ROUNDS):
+            cost, seconds = _pulled(servers)
+            costs.setdefault(OURS.name, []).append(cost)
+            arrivals += seconds
+            with servers.started(BARE, STREAM, 0) as process:
+                _wait_until_quiet(servers)
+                costs.setdefault(BARE.name, []).append(_cost(servers, process.pid))
+    return Found(costs, sorted(arrivals))
 
 
-@contextmanager
-def _bench() -> Iterator[Bench]:
-    [port] = free_ports(1)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
-    inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
-    url = f"http://{HOST}:{port}"
-    command = [sys.executable, "-m", quiet_server.__name__, str(port), str(SHARDS)]
-    with embedded_aws() as aws, running("quiet-server", command, inherited, url):
-        yield Bench(aws, {**inherited, **aws.environment, "AWS_ENDPOINT_URL_KINESIS": url})
-
-
-def _pulled(bench: Bench, consumer: Consumer) -> tuple[Cost, list[float]]:
+def _pulled(servers: Bench) -> tuple[Cost, list[float]]:
     """Measures one process: its cost while no records come, and then how late records are."""
-    _ask(bench, "forget")
+    _ask(servers, "forget")
     with (
-        counting_proxy(bench.aws.environment["AWS_ENDPOINT_URL"]) as proxy,
-        bench.started(consumer, STREAM, RECORDS, AWS_ENDPOINT_URL_DYNAMODB=proxy.url) as process,
+        counting_proxy(servers.aws.environment["AWS_ENDPOINT_URL"]) as proxy,
+        servers.started(OURS, STREAM, RECORDS, AWS_ENDPOINT_URL_DYNAMODB=proxy.url) as process,
     ):
-        _wait_until_quiet(bench)
-        cost = _cost(bench, process.pid, proxy)
-        threading.Thread(target=_put_all, args=(bench,), daemon=True).start()
+        _wait_until_quiet(servers)
+        cost = _cost(servers, process.pid, proxy)
+        threading.Thread(target=_put_all, args=(servers,), daemon=True).start()
         output, _ = process.communicate(timeout=2 * SECONDS + SETTLES_WITHIN)
     return cost, [seconds for _, seconds in json.loads(output.splitlines()[-1])]
 
 
-def _cost(bench: Bench, pid: int, proxy: CountingProxy | None = None) -> Cost:
-    _counts(bench)
+def _cost(servers: Bench, pid: int, proxy: CountingProxy | None = None) -> Cost:
+    _counts(servers)
     before, asked = _cpu_seconds(pid), Counter() if proxy is None else Counter(proxy.counts)
     time.sleep(SECONDS)
-    used, calls = _cpu_seconds(pid) - before, _counts(bench)
+    used, calls = _cpu_seconds(pid) - before, _counts(servers)
     calls.update({} if proxy is None else proxy.counts - asked)
     a_second = {operation: number / SECONDS for operation, number in calls.items()}
     return Cost(used * 60 / SECONDS, _threads(pid), a_second)
 
 
-def _wait_until_quiet(bench: Bench) -> None:
+def _wait_until_quiet(servers: Bench) -> None:
     """Waits until every shard is polled, and no faster than a quiet one."""
     until = time.monotonic() + SETTLES_WITHIN
     seconds = 5
     while time.monotonic() < until:
-        _counts(bench)
+        _counts(servers)
         time.sleep(seconds)
-        found = _counts(bench)
+        found = _counts(servers)
         a_second = found["GetRecords"] / seconds / SHARDS
         if not found["GetShardIterator"] and QUIET_POLLS < a_second < 1.5 * QUIET_POLLS:
             return
     raise TimeoutError(f"not quiet after {SETTLES_WITHIN:g} s: {found}")
 
 
-def _counts(bench: Bench) -> Counter[str]:
-    return Counter(json.loads(_ask(bench, "counts")))
+def _counts(servers: Bench) -> Counter[str]:
+    return Counter(json.loads(_ask(servers, "counts")))
 
 
-def _ask(bench: Bench, what: str) -> bytes:
-    url = f"{bench.environment['AWS_ENDPOINT_URL_KINESIS']}/{what}"
+def _ask(servers: Bench, what: str) -> bytes:
+    url = f"{servers.environment['AWS_ENDPOINT_URL_KINESIS']}/{what}"
     with urlopen(url) as reply:  # noqa: S310 - loopback
         body: bytes = reply.read()
     return body
@@ -157,8 +130,8 @@ def _threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
-def _put_all(bench: Bench) -> None:
-    kinesis: Any = bench.client("kinesis", bench.environment["AWS_ENDPOINT_URL_KINESIS"])
+def _put_all(servers: Bench) -> None:
+    kinesis: Any = servers.client("kinesis", servers.environment["AWS_ENDPOINT_URL_KINESIS"])
     chance, due = Random(20), time.time()
     for _ in range(RECORDS):
         due += chance.expovariate(RATE)
@@ -168,7 +141,7 @@ def _put_all(bench: Bench) -> None:
 
 def report(found: Found) -> bool:
     """Print both; True if the goal is met."""
-    print(f"{SHARDS} quiet shards, medians of {PAIRS} in turns of {SECONDS:g} s each")
+    print(f"{SHARDS} quiet shards, medians of {ROUNDS} in turns of {SECONDS:g} s each")
     for name, costs in found.costs.items():
         operations = sorted({operation for cost in costs for operation in cost.calls})
         calls = ", ".join(
@@ -177,15 +150,13 @@ def report(found: Found) -> bool:
         used = " ".join(f"{cost.cpu_seconds:.2f}" for cost in costs)
         threads = median(cost.threads for cost in costs)
         print(f"  {name:<22}{_used(costs):>6.2f} CPU s a minute ({used}), {threads:.0f} threads; a second: {calls}")
-    ratios = {name: _ratio(costs, found.costs[BARE.name]) for name, costs in found.costs.items() if name != BARE.name}
-    for name, ratio in ratios.items():
-        goal = f"   goal {GOAL}: {'met' if ratio <= GOAL else 'MISSED'}" if name == OURS.name else ""
-        print(f"  {name}: {ratio:.2f} times what the bare loop takes for as many polls{goal}")
+    ratio = _ratio(found.costs[OURS.name], found.costs[BARE.name])
+    verdict = "met" if ratio <= GOAL else "MISSED"
+    print(f"  {OURS.name}: {ratio:.2f} times what the bare loop takes for as many polls   goal {GOAL}: {verdict}")
+    shares = (found.arrivals[int((len(found.arrivals) - 1) * share)] for share in (0.5, 0.9, 0.99, 1))
     print(f"put -> received, {RATE} a second over all shards, seconds: p50 / p90 / p99 / most")
-    for name, seconds in found.arrivals.items():
-        shares = " / ".join(f"{seconds[int((len(seconds) - 1) * share)]:.2f}" for share in (0.5, 0.9, 0.99, 1))
-        print(f"  {name:<22}{shares}")
-    return ratios[OURS.name] <= GOAL
+    print(f"  {OURS.name:<22}" + " / ".join(f"{seconds:.2f}" for seconds in shares))
+    return ratio <= GOAL
 
 
 def _ratio(costs: list[Cost], bare: list[Cost]) -> float:

@@ -13,6 +13,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks
 from benchmarks import peers
 from benchmarks.replay_server import AGGREGATED, PLAIN, STREAM_RECORDS, USER_RECORDS
 from benchmarks.runs import (
@@ -28,7 +29,7 @@ from benchmarks.runs import (
     bench,
 )
 
-ROUNDS = 5
+ROUNDS = benchmarks.rounds(5)
 PEER_ROUNDS = 1
 """They take up to a minute each, and the margins are wide."""
 

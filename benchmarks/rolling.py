@@ -8,7 +8,6 @@ count.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from benchmarks import peers
-from benchmarks.consumers.rolling import FILE
+from benchmarks.consumers.tally import NOTES
+from benchmarks.runs import ENVIRONMENT
 from infra.local.embedded import EmbeddedAws, embedded_aws
 
 SHARDS = 8
@@ -71,10 +71,9 @@ class Fleet:
         return f"rolling-{self.name.replace('_', '-')}"
 
     def start(self) -> None:
-        paths = os.pathsep.join([str(peers.ROOT), str(peers.ROOT / "layers/sublet/python")])
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
-        environment |= {**self.aws.environment, FILE: str(self.folder / self.name)}
-        command = [self.python, "-m", "benchmarks.consumers.rolling", self.name, self.stream, self.stream]
+        notes = {"MEASURE": "notes", NOTES: str(self.folder / self.name)}
+        environment = {**ENVIRONMENT, **self.aws.environment, **notes}
+        command = [self.python, "-m", f"benchmarks.consumers.{self.name}", self.stream, self.stream, "0"]
         log = (self.folder / f"{self.name}.log").open("ab")
         self.processes.append(subprocess.Popen(command, env=environment, cwd=peers.ROOT, stdout=log, stderr=log))
 
@@ -124,7 +123,7 @@ class Fleet:
 
 
 def measure() -> Mapping[str, Deployed]:
-    pythons = {"sublet": sys.executable}
+    pythons = {"sublet_run": sys.executable}
     if peers.PYTHON.exists():
         pythons["kcl_rust"] = str(peers.PYTHON)
     with tempfile.TemporaryDirectory(prefix="sublet-bench-") as folder, embedded_aws() as aws:
@@ -143,7 +142,7 @@ def report(found: Mapping[str, Deployed]) -> bool:
             f"{each.repeated_most}), pause of a shard: median {each.pauses[len(each.pauses) // 2]:.2f} s, longest "
             f"{each.pauses[-1]:.2f} s ({each.before:.2f} s before)"
         )
-    ours = found["sublet"]
+    ours = found["sublet_run"]
     met = ours.lost == 0 and ours.pauses[-1] < LONGEST_PAUSE
     print(f"  goal 0 lost, under {LONGEST_PAUSE:g} s: {'met' if met else 'MISSED'}")
     if "kcl_rust" not in found:

@@ -1,4 +1,4 @@
-"""Runs consumers as separate processes against the replay server, with an emulated DynamoDB for their leases."""
+"""Starts servers, and consumers as separate processes against them, with an emulated DynamoDB for their leases."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ TIMEOUT = 300.0
 
 _numbers = count(1)
 
+ENVIRONMENT = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "LANG": "C.UTF-8",
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")]),
+}
+"""What each server and consumer gets."""
+
 
 class Consumer(NamedTuple):
     name: str
@@ -34,11 +41,11 @@ class Consumer(NamedTuple):
     environment: Mapping[str, str] = {}
 
 
-BARE = Consumer("bare boto3 loop", "bare_boto3", is_peer=False)
-SUBLET = Consumer("sublet", "sublet_process", is_peer=False)
+BARE = Consumer("bare boto3 loop", "bare", is_peer=False)
+SUBLET = Consumer("sublet", "sublet_run", is_peer=False)
 KCL_RS = Consumer("kcl-rs (Rust)", "kcl_rust", is_peer=True)
 SUBLET_UNFILTERED = Consumer(
-    "sublet, filter off", "sublet_process", is_peer=False, environment={"SUBLET_HASH_RANGE_FILTER": "off"}
+    "sublet, filter off", "sublet_run", is_peer=False, environment={"SUBLET_HASH_RANGE_FILTER": "off"}
 )
 SUBLET_ON_A_LOOP = Consumer("sublet, async for", "sublet_pulled", is_peer=False)
 SUBLET_PULLED = Consumer("sublet, for", "sublet_pulled", is_peer=False, environment={"PULLED": "plain"})
@@ -131,12 +138,16 @@ def _python(consumer: Consumer) -> str:
 
 
 @contextmanager
-def bench(server: str = replay_server.__name__) -> Iterator[Bench]:
+def bench(server: str = replay_server.__name__, *arguments: str) -> Iterator[Bench]:
     """Loopback servers, ended with the block. `server`: the module that serves Kinesis."""
+    with embedded_aws() as aws, served(server, *arguments) as url:
+        yield Bench(aws, {**ENVIRONMENT, **aws.environment, "AWS_ENDPOINT_URL_KINESIS": url})
+
+
+@contextmanager
+def served(module: str, *arguments: str) -> Iterator[str]:
+    """The URL of `python -m <module> PORT <arguments>`, ended with the block."""
     [port] = free_ports(1)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "layers/sublet/python")])
-    inherited = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONPATH": paths}
     url = f"http://{HOST}:{port}"
-    command = [sys.executable, "-m", server, str(port)]
-    with embedded_aws() as aws, running("replay-server", command, inherited, url):
-        yield Bench(aws, {**inherited, **aws.environment, "AWS_ENDPOINT_URL_KINESIS": url})
+    with running(module, [sys.executable, "-m", module, str(port), *arguments], ENVIRONMENT, url):
+        yield url

@@ -10,21 +10,26 @@ measured with a stream without records: with kept workers, and with new ones, as
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import benchmarks
 from benchmarks import peers
 from benchmarks.replay_server import USER_RECORDS
 from benchmarks.runs import SUBLET as PROCESS
 from benchmarks.runs import Bench, bench
-from benchmarks.spark import environment
-from benchmarks.spark.names import AGG, SUBLET
 
+PYTHON = peers.ROOT / ".local/spark/bin/python"
+MISSING = "not measured: it needs Java 17 or newer, and `make bench BENCH=spark_polls` installs PySpark in .local/spark"
+SUBLET, AGG = "sublet", "aws-kinesis-agg + tuples"
 GOAL_AGAINST_PEER = 2.5
 GOAL_AGAINST_PROCESS = {"aggregated": 0.4, "plain": 0.6}
 """Relative to its records per CPU second."""
-PROCESS_ROUNDS = 3
+PROCESS_ROUNDS = benchmarks.rounds(3)
 
 
 class Found(NamedTuple):
@@ -39,11 +44,11 @@ class Found(NamedTuple):
 
 def measure() -> Found | None:
     """Returns None without Spark."""
-    if not environment.is_there():
+    if not _is_there():
         return None
     with bench() as servers:
         process = processes(servers)
-        spark = environment.measured_on_spark("benchmarks.spark.polls", servers.environment)
+        spark = _on_spark(servers)
     return Found(spark["reads"], process, spark["kept"], spark["new"])
 
 
@@ -57,11 +62,44 @@ def processes(servers: Bench) -> dict[str, float]:
     return {stream: median(seconds) for stream, seconds in taken.items()}
 
 
+def _is_there() -> bool:
+    if not PYTHON.exists():
+        return False
+    try:
+        return subprocess.run(["java", "-version"], capture_output=True, check=False).returncode == 0  # noqa: S607
+    except FileNotFoundError:
+        return False
+
+
+def _on_spark(servers: Bench) -> Any:
+    """What `benchmarks.spark.polls` finds, in Spark's environment.
+
+    It runs in a session of its own, so that the CPU time of all its processes can be measured, the JVM and Spark's
+    Python workers. They write bytecode even if the machine forbids it, as installed packages have; otherwise each
+    worker would compile sublet at its start.
+    """
+    run = subprocess.run(
+        [str(PYTHON), "-m", "benchmarks.spark.polls"],
+        check=False,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+            **servers.environment,
+            "PYSPARK_PYTHON": str(PYTHON),
+        },
+    )
+    if run.returncode != 0:
+        raise ChildProcessError(f"benchmarks.spark.polls failed:\n{run.stderr[-5000:]}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
 def report(found: Found | None) -> bool:
     """Print the table; True if the goals are met that can be judged."""
     print("Spark: records a CPU second, polled and read (thousands)")
     if found is None:
-        print(f"  {environment.MISSING}")
+        print(f"  {MISSING}")
         return True
     for stream, sinks in found.spark.items():
         records = USER_RECORDS[stream]

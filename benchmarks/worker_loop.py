@@ -14,15 +14,16 @@ from datetime import timedelta
 from statistics import median
 from typing import NamedTuple
 
-from sublet import Batch, Checkpoint, Mode, Settings
+from sublet import Batch, Mode, Settings
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import Claim, WorkerItem
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.decisions.session.window import Outcome
 from sublet.engine.worker.worker import LeaseWorker
+from sublet.handlers.batch import HandlerFunctions
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.checkpoint import TRIM_HORIZON, PendingCheckpoint
+from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE
@@ -31,9 +32,10 @@ from sublet.system.clock import SystemClock
 from sublet.system.garbage_collection import collect_seldom
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
+import benchmarks
 from benchmarks.replay_server import AGGREGATED, PLAIN, SHARDS, aggregates, plain_records
 
-ROUNDS = 21
+ROUNDS = benchmarks.rounds(21)
 GOAL = 0.8
 SHARD_ID = "shardId-000000000000"
 SETTINGS = Settings(application="benchmark", stream="memory", mode=Mode.CATCH_UP)
@@ -47,23 +49,11 @@ class Pace(NamedTuple):
 
 
 class Counting:
-    """The Handler port."""
-
     def __init__(self) -> None:
         self.records = 0
 
     def handle(self, batch: Batch) -> None:
         self.records += len(batch.records)
-
-    def lease_acquired(
-        self, shard_id: str, checkpoint: Checkpoint, pending: PendingCheckpoint | None = None
-    ) -> None: ...
-
-    def lease_releasing(self, shard_id: str) -> None: ...
-
-    def lease_lost(self, shard_id: str) -> None: ...
-
-    def shard_ended(self, shard_id: str) -> None: ...
 
 
 def measure() -> dict[str, Pace]:
@@ -104,7 +94,8 @@ def _pace(records: Callable[[int], Iterator[tuple[str, bytes]]]) -> Pace:
 def _worker(stream: MemoryStream) -> int:
     """One window over a free lease, until it has caught up. Returns how many user records were handled."""
     lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
-    worker = LeaseWorker(ports := memory_ports(stream, MemoryLeaseTable([lease])), handler := Counting(), SETTINGS)
+    ports, handler = memory_ports(stream, MemoryLeaseTable([lease])), Counting()
+    worker = LeaseWorker(ports, HandlerFunctions(handler.handle), SETTINGS)
     claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
     deadline = ports.clock.steady() + timedelta(minutes=5)

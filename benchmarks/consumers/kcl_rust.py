@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from kcl_rs import ProcessRecordsInput, Record, Scheduler, ShardEndedInput, ShutdownRequestedInput
 
-from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, Tally
+from benchmarks.consumers.tally import POLL_INTERVAL_MILLIS, POLL_LIMIT, Order, told
 
 
 class Telling:
@@ -34,7 +34,8 @@ class Telling:
         given.checkpointer.checkpoint()
 
 
-def run(order: Order, tell: Callable[[Sequence[Record]], None]) -> None:
+def main(order: Order) -> None:
+    tell = told(order)
     retrieval = os.environ.get("RETRIEVAL", "POLLING")
     pace = {"max_records": POLL_LIMIT, "idle_time_between_reads_millis": POLL_INTERVAL_MILLIS}
     Scheduler(
@@ -49,6 +50,4 @@ def run(order: Order, tell: Callable[[Sequence[Record]], None]) -> None:
 
 
 if __name__ == "__main__":
-    order = Order.from_command_line()
-    tally = Tally(order.expected, order.uncounted)
-    run(order, lambda records: tally.add(len(records)))
+    main(Order.from_command_line())

@@ -1,4 +1,6 @@
-"""Counts a consumer's records. The last one ends the process, after printing what it used."""
+"""What is measured of a consumer: what it used until the last record (`Tally`), how long each record took to it
+(`Arrivals`, with `MEASURE=arrivals`), or when each came (`Notes`, with `MEASURE=notes`).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 POLL_LIMIT = 10_000
 POLL_INTERVAL_MILLIS = 200
@@ -45,7 +48,7 @@ class Before(NamedTuple):
 
 
 class Tally:
-    """Prints one line of JSON at the last record: the time, CPU seconds, peak memory in bytes.
+    """The last record prints a line of JSON (the time, CPU seconds, peak memory in bytes), and ends the process.
 
     `uncounted`: so many records come before the CPU seconds count, at least: without them, a start is measured too.
     """
@@ -70,6 +73,61 @@ class Tally:
         self._missing -= 1
         if self._missing <= 0:
             _end(self._before)
+
+
+class Arrivals:
+    """Thread-safe. The last record prints a line of JSON (for each record, when it was put and how many seconds it
+    took), and ends the process.
+    """
+
+    def __init__(self, expected: int) -> None:
+        self._missing = expected
+        self._found: list[tuple[float, float]] = []
+        self._lock = threading.Lock()
+
+    def add(self, datas: Iterable[bytes]) -> None:
+        now = time.time()
+        with self._lock:
+            self._found += [(put, now - put) for put in map(float, datas)]
+            if len(self._found) >= self._missing:
+                print(json.dumps(self._found), flush=True)
+                os._exit(0)
+
+
+def stamped() -> bytes:
+    """The data of a record for `Arrivals`: the current time."""
+    return repr(time.time()).encode()
+
+
+NOTES = "NOTES"
+"""The environment variable that names the file of `Notes`, which several processes write."""
+
+
+class Notes:
+    """Safe for threads and signals: a line per record, with the time and the record's data, in one appending write."""
+
+    def __init__(self) -> None:
+        self._file = os.open(os.environ[NOTES], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def add(self, datas: Iterable[bytes]) -> None:
+        lines = "".join(f"{time.time()!r} {data.decode()}\n" for data in datas)
+        os.write(self._file, lines.encode())
+
+
+def told(order: Order, data_of: Callable[[Any], bytes] = attrgetter("data")) -> Callable[[Sequence[Any]], None]:
+    """What a consumer tells of the records that it has got."""
+    match os.environ.get("MEASURE"):
+        case None:
+            tally = Tally(order.expected, order.uncounted)
+            return lambda records: tally.add(len(records))
+        case "arrivals":
+            arrivals = Arrivals(order.expected)
+            return lambda records: arrivals.add(map(data_of, records))
+        case "notes":
+            notes = Notes()
+            return lambda records: notes.add(map(data_of, records))
+        case other:
+            raise ValueError(f"MEASURE={other}")
 
 
 def cpu_seconds() -> float:

@@ -1,1 +1,1 @@
-"""The parts of the Spark benchmarks that run in `.local/spark`'s environment, inside Spark and its Python workers."""
+"""The part of `spark_polls` that runs in `.local/spark`'s environment, inside Spark and its Python workers."""

@@ -4,10 +4,11 @@ JSON."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Sequence
-from functools import partial
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from statistics import median
 from tempfile import mkdtemp
 from typing import Any
@@ -19,14 +20,14 @@ from pyspark.sql.types import StructType
 from sublet.protocol.kpl_format import MAGIC
 from sublet.spark.read.rows import SCHEMA_DDL
 
+import benchmarks
 from benchmarks.peers import PYTHON as PEERS
 from benchmarks.replay_server import IDLE, USER_RECORDS
-from benchmarks.spark.names import AGG, SUBLET
-from benchmarks.spark.rows_sources import agg_rows
 from benchmarks.spark.session import cpu_seconds, session
 
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
+ROUNDS = benchmarks.rounds(3)
 CORES = 4
+SUBLET, AGG = "sublet", "aws-kinesis-agg + tuples"
 NOOP, PARQUET = "noop", "parquet"
 UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
 """A time after all existing records, so that the tip is not looked up: the server's iterators cannot start near it."""
@@ -67,7 +68,7 @@ class PeerReader(DataSourceReader):
             if not records:
                 return
             if records[0]["Data"].startswith(MAGIC):
-                yield from agg_rows(records, shard_id, self.stream)
+                yield from _agg_rows(records, shard_id, self.stream)
             else:
                 for record in records:
                     number, arrived = record["SequenceNumber"], record["ApproximateArrivalTimestamp"]
@@ -82,6 +83,31 @@ class PeerReader(DataSourceReader):
                         self.stream,
                     )
             iterator = page["NextShardIterator"]
+
+
+def _agg_rows(records: Iterable[dict[str, Any]], shard_id: str, stream: str) -> Iterator[tuple[Any, ...]]:
+    """boto3's records, through aws-kinesis-agg."""
+    for found in _aws_kinesis_agg()(records, data_format="Boto3"):
+        user = found["kinesis"]
+        yield (
+            b64decode(user["data"]),
+            user["partitionKey"],
+            user["explicitHashKey"],
+            user["sequenceNumber"],
+            user["subSequenceNumber"],
+            user["approximateArrivalTimestamp"],
+            shard_id,
+            stream,
+        )
+
+
+@cache
+def _aws_kinesis_agg() -> Callable[..., Iterable[dict[str, Any]]]:
+    """Imports the library from the peers' environment; whatever this environment has too is imported from here."""
+    sys.path += map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
+    from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- not a dependency of ours
+
+    return iter_deaggregate_records  # type: ignore[no-any-return]
 
 
 def rows_of(spark: SparkSession, way: str, stream: str) -> DataFrame:
