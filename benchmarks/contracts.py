@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sublet import Batch
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.kinesis_event import kinesis_event
@@ -141,7 +141,7 @@ def _window_seconds(factor: int) -> float:
     )
     ports = memory_ports(stream, MemoryLeaseTable([lease]))
     worker = LeaseWorker(ports, HandlerFunctions(_takes_its_time), settings)
-    item = WorkerItem("item", "worker", (Claim(*lease.fence, why=ClaimReason.FREE),), 1)
+    item = WorkerItem("item", "worker", (LeaseClaim(*lease.fence, why=ClaimReason.FREE),), 1)
     start = time.perf_counter()
     worker.run_window(item, "invocation", ports.clock.steady() + timedelta(minutes=5))
     return time.perf_counter() - start

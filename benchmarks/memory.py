@@ -19,7 +19,7 @@ from sublet import Batch, Mode, Settings
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handlers.batch import HandlerFunctions
 from sublet.protocol.checkpoint import TRIM_HORIZON
@@ -139,7 +139,7 @@ def _worker_of(stream: str, handler: Counting, leases: int) -> tuple[LeaseWorker
         [Lease(shard, TRIM_HORIZON, lease_counter=0, hash_key_range=ALMOST_ALL) for shard in shards]
     )
     kinesis = KinesisStream(kinesis_client(), kinesis_poll_client(), settings)
-    claims = tuple(Claim(shard, None, 0, ClaimReason.FREE) for shard in shards)
+    claims = tuple(LeaseClaim(shard, None, 0, ClaimReason.FREE) for shard in shards)
     collect_seldom()
     return LeaseWorker(memory_ports(kinesis, table), HandlerFunctions(handler.handle), settings), WorkerItem(
         "item", "worker", claims, windows_left=1

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from sublet import Batch, Mode, Settings
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handlers.batch import HandlerFunctions
 from sublet.ports import PollRefusal
@@ -96,12 +96,12 @@ def _worker(stream: MemoryStream) -> int:
     lease = Lease(SHARD_ID, TRIM_HORIZON, lease_counter=0, hash_key_range=FULL_RANGE)
     ports, handler = memory_ports(stream, MemoryLeaseTable([lease])), Counting()
     worker = LeaseWorker(ports, HandlerFunctions(handler.handle), SETTINGS)
-    claim = Claim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
+    claim = LeaseClaim(SHARD_ID, lease.lease_owner, lease.lease_counter, ClaimReason.FREE)
     item = WorkerItem("item", "worker", (claim,), windows_left=1)
     deadline = ports.clock.steady() + timedelta(minutes=5)
     cut_off = deadline + SETTINGS.window_margin  # as on Lambda: a call of the handler has a time limit
     [left] = worker.run_window(item, "invocation", deadline, cut_off=cut_off).leases
-    assert left.outcome is Outcome.CAUGHT_UP, left
+    assert left.outcome is SessionOutcome.CAUGHT_UP, left
     return handler.records
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 
 from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights
@@ -53,7 +53,7 @@ class Run:
 
     def keep_picture(self, total: int) -> None:
         """Keeps the liveliest snapshot after the split and the merge: the most shards with an owner, events
-        waiting, and the word OK."""
+        waiting, and the status OK."""
         snapshot = self.latest()
         is_in_time = snapshot.handled_in_all >= total * PICTURE_AFTER and snapshot.put_in_all < total
         if is_in_time and (self.picture is None or liveliness(snapshot) > liveliness(self.picture)):
@@ -65,7 +65,7 @@ def liveliness(snapshot: Snapshot) -> int:
     enough to be OK.
     """
     owned = [shard_id for shard_id, lease in snapshot.leases.items() if lease.owner]
-    is_ok = [] if snapshot.fleet is None else [each for each in snapshot.fleet.shards if each.word is Word.OK]
+    is_ok = [] if snapshot.fleet is None else [each for each in snapshot.fleet.shards if each.status is Status.OK]
     return len(owned) + sum(bool(snapshot.waiting(shard_id)) for shard_id in owned) + len(is_ok)
 
 

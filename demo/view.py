@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
-from sublet.decisions.status.shard_status import BAD_WORDS
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_status import BAD_STATUSES
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.cli.monitor.status import standing_text
 from sublet.operate.shown import age_text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
@@ -29,10 +29,10 @@ SHADES = ("cyan", "magenta", "green", "yellow", "blue", "bright_cyan", "bright_m
 """A worker id's colour, by its last digit."""
 SPARK_SHADE = "bright_yellow"
 _WORDS = {
-    Word.ENDED: "bright_black",
-    Word.WAITING: "bright_black",
-    Word.UNKNOWN: "bright_black",
-    **dict.fromkeys(BAD_WORDS, "bold red"),
+    Status.ENDED: "bright_black",
+    Status.WAITING: "bright_black",
+    Status.UNKNOWN: "bright_black",
+    **dict.fromkeys(BAD_STATUSES, "bold red"),
 }
 """Others are green."""
 
@@ -60,7 +60,7 @@ def draw(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
 
 
 def _standing(snapshot: Snapshot) -> str:
-    """Says how the shards stand, in the words of `sublet status`."""
+    """Says how the shards stand, in the statuses of `sublet status`."""
     return "" if snapshot.fleet is None else f" · {standing_text(snapshot.fleet)}"
 
 
@@ -100,7 +100,7 @@ def _shards(snapshot: Snapshot, width: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black")
     table.add_column("shard", width=9, no_wrap=True)
     table.add_column("owner", width=18, no_wrap=True)
-    table.add_column("word", width=8, no_wrap=True)
+    table.add_column("status", width=8, no_wrap=True)
     table.add_column("lag", width=4, justify="right", no_wrap=True)
     table.add_column("handled", width=8, justify="right", no_wrap=True)
     table.add_column("per s", width=6, justify="right", no_wrap=True)
@@ -123,7 +123,7 @@ def _row(snapshot: Snapshot, shard: Shard, branch: str, width: int) -> Iterator[
     lease, ended = snapshot.leases.get(shard.shard_id), snapshot.has_ended(shard)
     yield _name(shard, branch, ended=ended)
     yield _owner(shard, lease.owner if lease else None, ended=ended, has_lease=lease is not None)
-    yield Text(lease.word if lease else "", style=_WORDS.get(lease.word, "green") if lease else "")
+    yield Text(lease.status if lease else "", style=_WORDS.get(lease.status, "green") if lease else "")
     yield Text(age_text(lease.lag) if lease and lease.lag is not None else "")
     yield Text(f"{snapshot.handled.get(shard.shard_id, 0):,}", style="bright_black" if ended else "")
     rate = snapshot.rates.get(shard.shard_id, 0)

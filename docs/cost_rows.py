@@ -26,7 +26,7 @@ from sublet.operate.rules.prices import (
     PUBLIC_ADDRESS_HOUR,
     WINDOW_MINUTES,
     WINDOWS_PER_EXECUTION,
-    Design,
+    WorkerDesign,
     container_insights,
     event_source_mapping,
     fan_out,
@@ -60,16 +60,16 @@ def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
     }
 
 
-def designs(writes: Mapping[str, float]) -> list[Design]:
+def designs(writes: Mapping[str, float]) -> list[WorkerDesign]:
     """The rows of sublet on Lambda. A worker of one lease writes as much for it as one of ten does for each."""
 
-    def catch_up(name: str, mode: str, leases: int, gigabytes: float, seconds: float) -> Design:
+    def catch_up(name: str, mode: str, leases: int, gigabytes: float, seconds: float) -> WorkerDesign:
         times = CATCH_UP_WINDOWS[mode]
-        return Design(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
+        return WorkerDesign(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
 
-    def continuous(name: str, leases: int, gigabytes: float) -> Design:
+    def continuous(name: str, leases: int, gigabytes: float) -> WorkerDesign:
         pace = CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60
-        return Design(name, leases, gigabytes, *pace, writes[CONTINUOUS])
+        return WorkerDesign(name, leases, gigabytes, *pace, writes[CONTINUOUS])
 
     return [
         catch_up("catch_up: 8 s every 5 min, 10 leases in 512 MB", EACH_FIVE, LEASES, 0.5, CATCH_UP_SECONDS),

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sublet import settings
-from sublet.settings import DEFINITIONS, Definition, Only, StartPosition, StreamChoice
+from sublet.settings import DEFINITIONS, Definition, OnlyFor, StartPosition, StreamChoice
 from sublet_cdk.consumer_settings import setting_names
 from sublet_cdk.service_settings import service_setting_names
 
@@ -51,7 +51,7 @@ def keywords() -> str:
     """The text of `sublet/settings/keywords.py`."""
     worker, service = setting_names(), service_setting_names()
     both = [name for name in worker if name in service]
-    process = [name for name, each in DEFINITIONS.items() if each.only is not Only.LAMBDA]
+    process = [name for name, each in DEFINITIONS.items() if each.only is not OnlyFor.LAMBDA]
     ours = [name for name in process if name not in OF_CONSUMER]
     everything = [name for name in DEFINITIONS if name != "handler"]
     classes = (

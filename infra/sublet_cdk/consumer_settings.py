@@ -17,7 +17,7 @@ from sublet.settings import (
     DEFINITIONS,
     PREFIX,
     HandlerContract,
-    Only,
+    OnlyFor,
     Settings,
     check_sets_aside,
     check_window_fits,
@@ -51,7 +51,7 @@ def setting_names() -> list[str]:
     return [
         name
         for name, definition in DEFINITIONS.items()
-        if name not in STATED_OTHERWISE and definition.only is not Only.PROCESS
+        if name not in STATED_OTHERWISE and definition.only is not OnlyFor.PROCESS
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from aws_cdk import aws_kinesis as kinesis
 from sublet.errors import SettingsError
 from sublet.runtimes.process_settings import process_defaults
-from sublet.settings import DEFINITIONS, Only, Settings, check_sets_aside
+from sublet.settings import DEFINITIONS, OnlyFor, Settings, check_sets_aside
 from sublet_cdk.consumer_settings import (
     STATED_OTHERWISE,
     as_setting,
@@ -34,7 +34,9 @@ def service_setting_names() -> list[str]:
     """The settings that are properties under their own name."""
     left_out = OF_THE_CONSTRUCT | OF_EACH_START
     return [
-        name for name, definition in DEFINITIONS.items() if name not in left_out and definition.only is not Only.LAMBDA
+        name
+        for name, definition in DEFINITIONS.items()
+        if name not in left_out and definition.only is not OnlyFor.LAMBDA
     ]
 
 

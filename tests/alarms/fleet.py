@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.window import CRASHES_MAX, Next
+from sublet.decisions.session.window import CRASHES_MAX, AfterWindow
 from sublet.errors import StreamNotFound, SubletError
 from sublet.handler import Batch
 from sublet.metric_names import Metric
@@ -191,9 +191,9 @@ class Fleet:
                 continue
             self._put(Source.WORKER, "Errors", 0)
             crashes, item = 0, report.item
-            if report.next is Next.PROMPT:
+            if report.next is AfterWindow.PROMPT:
                 self._invoke_manager(lambda: self.world.manager().prompted())
-            if report.next is not Next.AGAIN:
+            if report.next is not AfterWindow.AGAIN:
                 return
 
     def _handle(self, batch: Batch) -> None:

@@ -14,7 +14,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import acquire
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.settings import Settings
 
 from tests.contract.scripted_service import Json, ScriptedService, cut
@@ -74,4 +74,4 @@ def test_a_service_that_cuts_off_every_reply_is_unavailable(
 def test_a_cut_poll_is_polled_again(service: ScriptedService, stream: KinesisStream) -> None:
     service.will("GetRecords", cut(POLLED), POLLED)
     assert isinstance(stream.poll(f"{SHARD} first", 10), Unanswered)
-    assert isinstance(stream.poll(f"{SHARD} first", 10), Polled)
+    assert isinstance(stream.poll(f"{SHARD} first", 10), GetRecordsReply)

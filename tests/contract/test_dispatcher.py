@@ -11,7 +11,7 @@ import pytest
 from sublet.aws.clients import stepfunctions_client
 from sublet.aws.stepfunctions import INPUT_BYTES_MAX, StepFunctionsDispatcher
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.manager.worker_item_json import item_from_json
 from sublet.ports import Dispatcher
 from sublet.testing.memory import MemoryDispatcher
@@ -27,7 +27,7 @@ def items(count: int, claims: int = 2, key: str = "shardId-{:012}") -> list[Work
         WorkerItem(
             f"{uuid.UUID(int=n).hex}",
             "app-lambda-0",
-            tuple(Claim(key.format(n * claims + c), None, c, ClaimReason.FREE) for c in range(claims)),
+            tuple(LeaseClaim(key.format(n * claims + c), None, c, ClaimReason.FREE) for c in range(claims)),
             40,
         )
         for n in range(count)

@@ -23,7 +23,7 @@ from sublet.aws.set_aside.failure_destinations import (
 from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.errors import DestinationRefused
 from sublet.operate.set_aside_folder import SetAsideFolder
-from sublet.ports import FailureDestination, KeptBatch, Removal, SetAsideStore
+from sublet.ports import FailureDestination, KeptBatch, RemovalResult, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.failure_document_read import batch_of_message
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -128,7 +128,7 @@ def test_store_no_longer_gives_a_removed_batch(store: Any) -> None:
     store.put(batch(102))
     for each in store.kept("orders"):
         if each.batch == batch(100):
-            assert store.remove(each) is Removal.REMOVED
+            assert store.remove(each) is RemovalResult.REMOVED
         else:
             store.leave(each)
     assert kept(store) == [batch(102)]

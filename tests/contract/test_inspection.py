@@ -10,11 +10,11 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from sublet.errors import AwsNotConfigured, CheckRefused
-from sublet.operate.aws.figures import Figures
+from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.inspection import AwsInspection
 from sublet.operate.inspection import Inspection
 from sublet.operate.memory_inspection import MemoryInspection
-from sublet.operate.rules.examination import Executions, Throttled, Usage, Volume
+from sublet.operate.rules.examination import Executions, QuotaUsage, ThrottledCounts, Volume
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
@@ -62,7 +62,7 @@ def put_figures(namespace: str, name: str, values: list[float], **dimensions: st
 def test_a_quiet_account_has_nothing_to_say(any_inspection: Inspection) -> None:
     assert any_inspection.incoming(15 * MINUTE) == Volume(0, 0)
     assert any_inspection.incoming_by_shard([SHARD], 15 * MINUTE) == {}
-    assert any_inspection.throttled(60 * MINUTE) == Throttled(0, 0)
+    assert any_inspection.throttled(60 * MINUTE) == ThrottledCounts(0, 0)
     assert any_inspection.last_hour() == RecordedHour()
     assert list(any_inspection.alarms()) == []
     assert list(any_inspection.consumers()) == []
@@ -75,7 +75,7 @@ def test_a_streams_figures_are_averages_by_the_second(inspection: AwsInspection)
     put_figures("AWS/Kinesis", "WriteProvisionedThroughputExceeded", [0, 3, 4], StreamName="events")
     put_figures("AWS/Kinesis", "IncomingBytes", [10**9], StreamName="other")
     assert inspection.incoming(15 * MINUTE) == Volume(50, 0.1)
-    assert inspection.throttled(15 * MINUTE) == Throttled(7, 0)
+    assert inspection.throttled(15 * MINUTE) == ThrottledCounts(7, 0)
 
 
 @pytest.mark.parametrize(("days", "seconds"), [(1, 60), (14, 60), (20, 300), (365, 3600)])
@@ -91,7 +91,7 @@ def test_figures_of_a_long_time_use_the_period_that_cloudwatch_keeps(days: int, 
     )
     with Stubber(cloudwatch) as stubbed:
         stubbed.add_response("get_metric_data", {"MetricDataResults": []})
-        Figures(cloudwatch, now).incoming("events", timedelta(days=days))
+        CloudWatchFigures(cloudwatch, now).incoming("events", timedelta(days=days))
     assert [query["MetricStat"]["Period"] for query in asked[0]["MetricDataQueries"]] == [seconds, seconds]
 
 
@@ -266,7 +266,7 @@ def test_concurrency_is_the_most_that_was_used_beside_the_quota(
     monkeypatch.setattr("sublet.aws.clients.lambda_client", lambda *_: client)
     with Stubber(client) as stubber:
         stubber.add_response("get_account_settings", {"AccountLimit": {"ConcurrentExecutions": 1000}})
-        assert AwsInspection(SETTINGS, ARN).concurrency() == Usage(41, 1000)
+        assert AwsInspection(SETTINGS, ARN).concurrency() == QuotaUsage(41, 1000)
 
 
 def test_inspection_tells_how_many_batches_a_queue_keeps_and_until_when(inspection: AwsInspection) -> None:

@@ -19,7 +19,7 @@ from sublet.errors import (
     StreamUnavailable,
 )
 from sublet.ports import PollRefusal, Unanswered
-from sublet.protocol.records import Page, Polled, StreamRecord
+from sublet.protocol.records import GetRecordsReply, Page, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, ChildShard
 from sublet.settings import Settings, StartKind, StartPosition
 
@@ -268,7 +268,7 @@ def test_records_and_the_end_in_one_page(service: ScriptedService, stream: Kines
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", {"Records": [record], "MillisBehindLatest": 7, "ChildShards": [child]})
     arrived = datetime.fromtimestamp(1_700_000_000, UTC) + timedelta(milliseconds=123)
-    assert stream.poll(f"{PARENT} first", 10) == Polled(
+    assert stream.poll(f"{PARENT} first", 10) == GetRecordsReply(
         Page(
             (StreamRecord("5", b"\x00\x01\xff", "k", arrived),),
             data_bytes=3,
@@ -287,7 +287,7 @@ def test_an_end_without_believable_children_asks_the_listing(
     service.will("GetRecords", END_WITHOUT_CHILDREN | {"ChildShards": children})
     service.will("ListShards", {"Shards": [listed(PARENT, closed=True), listed(CHILD, parent=PARENT)]})
     reply = stream.poll(f"{PARENT} first", 10)
-    assert isinstance(reply, Polled)
+    assert isinstance(reply, GetRecordsReply)
     assert reply.page.child_shards == (ChildShard(CHILD, frozenset({PARENT}), FULL_RANGE),)
 
 
@@ -303,7 +303,7 @@ def test_a_shard_that_is_no_longer_listed_ends_without_children(
     service: ScriptedService, stream: KinesisStream
 ) -> None:
     service.will("GetRecords", END_WITHOUT_CHILDREN)
-    assert stream.poll(f"{PARENT} first", 10) == Polled(Page((), 0, 0, is_shard_end=True), None)
+    assert stream.poll(f"{PARENT} first", 10) == GetRecordsReply(Page((), 0, 0, is_shard_end=True), None)
 
 
 def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
@@ -312,6 +312,6 @@ def test_children_named_beside_a_next_iterator_do_not_end_the_shard(
     child = {"ShardId": CHILD, "ParentShards": [PARENT], "HashKeyRange": RANGE}
     service.will("GetRecords", EMPTY | {"ChildShards": [child]})
     reply = stream.poll(f"{PARENT} first", 10)
-    assert isinstance(reply, Polled)
+    assert isinstance(reply, GetRecordsReply)
     assert reply.next_iterator == f"{PARENT} next"
     assert not reply.page.is_shard_end

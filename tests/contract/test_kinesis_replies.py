@@ -15,7 +15,7 @@ from sublet.aws.kinesis.shapes import decode_records_reply
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.decisions.session.quiet import reached_by
 from sublet.errors import StreamError
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import FULL_RANGE
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import Settings
@@ -61,11 +61,11 @@ REPLIES = {
 }
 
 
-def polled() -> Polled:
+def polled() -> GetRecordsReply:
     settings = Settings(application="app", stream="orders")
     stream = KinesisStream(kinesis_client(), kinesis_poll_client(), settings)
     reply = stream.poll("shardId-000000000000 token", 10)
-    assert isinstance(reply, Polled)
+    assert isinstance(reply, GetRecordsReply)
     return reply
 
 

@@ -10,7 +10,7 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.create_tables import create_tables, require_tables
 from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound
 from sublet.ports import Remembered
@@ -69,7 +69,7 @@ def test_process_without_leave_goes_on_without_the_sightings_table(client: Any) 
     log = MemoryLog()
     store = a_store(client, log)
     lose(client, SETTINGS.sightings_table)
-    dispatched = {SHARD: Dispatched(LeaseFence(SHARD, None, 0), "worker-0", is_steal=False, at=BEGINNING)}
+    dispatched = {SHARD: DispatchedWorker(LeaseFence(SHARD, None, 0), "worker-0", is_steal=False, at=BEGINNING)}
     for _ in range(2):
         seen = store.load()
         store.save(SEEN)

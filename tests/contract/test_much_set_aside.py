@@ -15,8 +15,8 @@ from sublet.aws.set_aside.failure_destinations import AVAILABLE, HIDDEN, SqsDest
 from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.operate.redrive import Redrive, Redriven
-from sublet.ports import Counted, KeptBatch, SetAsideStore
+from sublet.operate.redrive import Redrive, RedriveProgress
+from sublet.ports import KeptBatch, SetAsideStore, StoreCounts
 from sublet.protocol.failure_document import SetAsideBatch, messages, object_bytes, object_key
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings import Settings
@@ -31,7 +31,7 @@ SHARDS = ("shardId-000000000000", "shardId-000000000001")
 RECORD_BYTES = 100_000
 
 
-def redriven(store: SetAsideStore, fails: Collection[str] = ()) -> tuple[Redriven, list[tuple[str, str]]]:
+def redriven(store: SetAsideStore, fails: Collection[str] = ()) -> tuple[RedriveProgress, list[tuple[str, str]]]:
     called: list[tuple[str, str]] = []
 
     def handle(given: Batch) -> None:
@@ -126,7 +126,7 @@ def test_redrive_takes_the_memory_of_a_few_batches(kind: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert done == Redriven(batches=count, records_done=count, done=count)
+    assert done == RedriveProgress(batches=count, records_done=count, done=count)
     assert [number for _, number in called] == [str(number) for number in range(count)]
     assert peak < most
 
@@ -160,4 +160,4 @@ def test_closing_a_queue_leaves_batches_not_yet_given_visible(moto_aws: None) ->
     assert isinstance(first, KeptBatch)
     assert first.batch == batch(0, 1)
     giving.close()
-    assert store.counted() == Counted(available=11, hidden=1)
+    assert store.counted() == StoreCounts(available=11, hidden=1)

@@ -13,7 +13,7 @@ import pytest
 from sublet.aws.set_aside.failure_destinations import failure_destination, set_aside_store
 from sublet.handlers.load import load_handler
 from sublet.operate.cli.main import main
-from sublet.ports import Counted
+from sublet.ports import StoreCounts
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
@@ -177,9 +177,9 @@ def test_messages_that_an_earlier_run_hides_are_reported(
     store = set_aside_store(arn)
     assert store is not None
     assert (store.counted(), len(list(store.kept("orders"))), store.counted()) == (
-        Counted(1),
+        StoreCounts(1),
         1,
-        Counted(0, hidden=1),
+        StoreCounts(0, hidden=1),
     )
     main(
         [

@@ -15,8 +15,8 @@ from sublet.aws.set_aside.failure_destinations import SqsDestination
 from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
-from sublet.operate.redrive import Redrive, Redriven
-from sublet.ports import Counted, SetAsideStore
+from sublet.operate.redrive import Redrive, RedriveProgress
+from sublet.ports import SetAsideStore, StoreCounts
 from sublet.protocol.failure_document import SetAsideBatch, object_bytes
 from sublet.settings import Settings
 from sublet.testing.memory import FakeClock, MemoryLog
@@ -50,7 +50,7 @@ class Redriving:
             raise ValueError("still bad")
         self.handled += numbers
 
-    def run(self) -> Redriven:
+    def run(self) -> RedriveProgress:
         return Redrive(self.store, HandlerFunctions(self.handle), SETTINGS, self.clock, self.log).run()
 
 
@@ -76,7 +76,7 @@ def test_fewer_than_ten_that_fail_let_the_others_of_their_group_pass(failing: in
     done = redriving.run()
     assert (done.done, done.failed, done.held_back, done.behind) == (30 - failing, failing, (), 0)
     assert redriving.handled == [str(number) for number in range(failing, 30)]
-    assert redriving.store.counted() == Counted(failing), "whatever stays can be had again at once"
+    assert redriving.store.counted() == StoreCounts(failing), "whatever stays can be had again at once"
     assert len(model.messages) == failing
 
 
@@ -87,7 +87,7 @@ def test_redrive_reports_a_message_group_held_back_by_ten_failures() -> None:
     done = redriving.run()
     assert (done.done, done.failed) == (30, 10), "the other group is done"
     assert (done.held_back, done.behind, done.stays) == ((f"orders.{SHARDS[0]}",), 20, 30)
-    assert redriving.store.counted() == Counted(30)
+    assert redriving.store.counted() == StoreCounts(30)
     redriving.fails = ()
     assert redriving.run().stays == 0
 
@@ -116,7 +116,7 @@ def test_batch_is_not_removed_once_another_may_have_received_it(fifo: bool) -> N
     assert (done.changed > 0) == fifo
     redriving.takes = 0
     redriving.run()
-    assert redriving.store.counted() == Counted(0)
+    assert redriving.store.counted() == StoreCounts(0)
 
 
 @pytest.mark.parametrize("fifo", [False, True])
@@ -218,7 +218,7 @@ def test_concurrent_redrives_of_a_bucket_leave_one_going_on(missing: str) -> Non
     for each in alone(range(20)):
         store.put(each)
     first, second = Redriving(store), Redriving(S3Destination(client_of(model), "given-up", ""))
-    others: list[Redriven] = []
+    others: list[RedriveProgress] = []
 
     def the_other_begins() -> None:
         if len(first.handled) == 5 and not others:

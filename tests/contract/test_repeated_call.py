@@ -22,7 +22,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import heartbeat
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.settings import Settings
 
 from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, cut, error
@@ -62,7 +62,7 @@ class Polling:
         self.stream = KinesisStream(kinesis_client(), self.client, Settings(application="app", stream="orders"))
         self.wire = Wire(self.client, "GetRecords")
 
-    def poll(self, iterator: str = "iterator") -> Polled | Refusal:
+    def poll(self, iterator: str = "iterator") -> GetRecordsReply | Refusal:
         return self.stream.poll(f"shardId-0 {iterator}", 10)
 
 
@@ -80,7 +80,7 @@ class Heartbeating:
 def polling(service: ScriptedService) -> Polling:
     service.will("GetRecords", POLLED)
     polling = Polling()
-    assert isinstance(polling.poll(), Polled)
+    assert isinstance(polling.poll(), GetRecordsReply)
     return polling
 
 
@@ -112,7 +112,7 @@ def test_repeated_call_signs_other_parameters_as_botocore_does(
     polling = Polling()
     for each in ("first", "second", "third"):
         replies = [polling.poll(each) for _ in range(2)]
-        found = [reply.next_iterator for reply in replies if isinstance(reply, Polled)]
+        found = [reply.next_iterator for reply in replies if isinstance(reply, GetRecordsReply)]
         assert found == ["shardId-0 " + "next" * 20] * 2
     assert polling.wire.repeated == [False, *[True] * 5]
     assert [asked["ShardIterator"] for asked in service.asked("GetRecords")[::2]] == [
@@ -155,8 +155,8 @@ def test_failed_repeated_poll_equals_botocores_and_the_next_goes_through_it(
     assert polling.wire.repeated[1]
     service.will("GetRecords", POLLED)
     before = len(polling.wire.requests)
-    assert isinstance(polling.poll(), Polled)
-    assert isinstance(polling.poll(), Polled)
+    assert isinstance(polling.poll(), GetRecordsReply)
+    assert isinstance(polling.poll(), GetRecordsReply)
     assert polling.wire.repeated[before:] == [False, True]
 
 

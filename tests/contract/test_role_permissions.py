@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from sublet.operate.aws.role_permissions import functions_of, lacking, roles_of
-from sublet.operate.rules.role_needs import DeployedRoles, Need, Runtime, needs_of
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed, Runtime, needs_of
 from sublet.settings import HotShardKeys, Mode, Reading, Settings
 from sublet.settings.stream_choice import StreamChoice
 from sublet_cdk.state_machine import Functions, definition
@@ -71,7 +71,10 @@ def test_an_application_that_is_not_on_lambda_has_no_state_machine(
 
 def test_lacking_names_explicit_denials_and_skips_request_dependent_ones() -> None:
     iam: Any = boto3.client("iam", **KEYS)
-    needs = [Need(["dynamodb:GetItem", "dynamodb:PutItem"], TABLE), Need(["kinesis:GetRecords"], STREAM)]
+    needs = [
+        PermissionNeed(["dynamodb:GetItem", "dynamodb:PutItem"], TABLE),
+        PermissionNeed(["kinesis:GetRecords"], STREAM),
+    ]
     decided: dict[str, dict[str, Any]] = {
         "dynamodb:GetItem": {"EvalDecision": "allowed"},
         "dynamodb:PutItem": {"EvalDecision": "implicitDeny", "MissingContextValues": ["aws:SourceVpce"]},

@@ -12,8 +12,8 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.tables.sightings import DynamoDbSightingStore
-from sublet.decisions.manager.announcing import Announcement, What
-from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
+from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -136,8 +136,12 @@ def test_a_description_is_kept_while_the_next_is_asked_for(
 
 
 SENT = {
-    "shardId-000000000000": Dispatched(LeaseFence("shardId-000000000000", None, 7), "app-lambda-0", False, BEGINNING),
-    "shardId-000000000001": Dispatched(LeaseFence("shardId-000000000001", "java", 0), "app-lambda-1", True, BEGINNING),
+    "shardId-000000000000": DispatchedWorker(
+        LeaseFence("shardId-000000000000", None, 7), "app-lambda-0", False, BEGINNING
+    ),
+    "shardId-000000000001": DispatchedWorker(
+        LeaseFence("shardId-000000000001", "java", 0), "app-lambda-1", True, BEGINNING
+    ),
 }
 
 
@@ -150,8 +154,8 @@ def test_dispatched_items_are_kept_by_one_of_two_concurrent_ticks(store: Sightin
     assert store.load().dispatched == {}
 
 
-JOINS = Announcement(What.JOINS, BEGINNING + timedelta(milliseconds=1))
-LEAVES = Announcement(What.LEAVES, BEGINNING + timedelta(seconds=9))
+JOINS = Announcement(AnnouncementKind.JOINS, BEGINNING + timedelta(milliseconds=1))
+LEAVES = Announcement(AnnouncementKind.LEAVES, BEGINNING + timedelta(seconds=9))
 
 
 def test_an_announcement_is_loaded_and_replaced_by_the_next(store: SightingStore) -> None:
@@ -241,7 +245,7 @@ class TestOnDynamoDb:
 
     def test_dispatches_of_10000_leases_are_one_item(self, client: Any) -> None:
         sent = {
-            key: Dispatched(LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING)
+            key: DispatchedWorker(LeaseFence(key, None, n * 7919 % 100_000), f"app-lambda-{n % 7}", False, BEGINNING)
             for n, key in ((n, f"shardId-{n:012}") for n in range(10_000))
         }
         store = DynamoDbSightingStore(lambda: client, "sightings")

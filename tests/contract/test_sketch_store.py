@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.sightings import DATA, KEY, DynamoDbSightingStore
 from sublet.aws.tables.sketch_store import HOT, DynamoDbSketchStore
-from sublet.decisions.load.sketch import Peak, ShardSketch
+from sublet.decisions.load.sketch import PeakSecond, ShardSketch
 from sublet.decisions.load.sketch_places import PLACES, WARM, fresh
 from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound
@@ -35,7 +35,7 @@ def over_dynamodb(client: Any, *, with_names: bool = False) -> DynamoDbSketchSto
 def hot(shard_id: str, heat: float = 0.9, minutes: int = 0) -> ShardSketch:
     sketch = sketch_of(shard_id, [Traffic("anna@example.com", 5, 100)], seconds=1)
     since = NOW + timedelta(minutes=minutes)
-    peaks = (Peak(since, round(heat * 1000), 0),)
+    peaks = (PeakSecond(since, round(heat * 1000), 0),)
     return replace(sketch, since=since, until=since + timedelta(minutes=5), peaks=peaks)
 
 

@@ -7,9 +7,9 @@ from sublet.aws.clients import dynamodb_client, kinesis_client
 from sublet.errors import StreamNotFound
 from sublet.spark.keeper.keeper_thread import _ports
 from sublet.spark.option_table import parse_options
-from sublet.spark.options import Use
+from sublet.spark.options import UseOfLeases
 
-OPTIONS = parse_options({"stream": "orders", "application": "audit", "leases": "hold"}, Use.STREAM)
+OPTIONS = parse_options({"stream": "orders", "application": "audit", "leases": "hold"}, UseOfLeases.STREAM)
 
 
 @pytest.mark.emulator

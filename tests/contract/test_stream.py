@@ -15,7 +15,7 @@ from sublet.decisions.session.read_position import (
     after,
 )
 from sublet.errors import ShardNotFound, StreamNotFound
-from sublet.protocol.records import Page, Polled, StreamRecord
+from sublet.protocol.records import GetRecordsReply, Page, StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, ChildShard, HashKeyRange
 from sublet.reading.polling import PolledStream
 from sublet.settings import StartKind, StartPosition
@@ -39,9 +39,9 @@ def bench_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return lambda shards: kinesis_bench(aws.client("kinesis"), shards)
 
 
-def poll_at(stream: PolledStream, iterator: str, limit: int = 1000) -> Polled:
+def poll_at(stream: PolledStream, iterator: str, limit: int = 1000) -> GetRecordsReply:
     reply = stream.poll(iterator, limit)
-    assert isinstance(reply, Polled), reply
+    assert isinstance(reply, GetRecordsReply), reply
     return reply
 
 

@@ -11,7 +11,7 @@ import pytest
 from sublet.aws.clients import dynamodb_client
 from sublet.aws.tables.worker_reports import ABSENT_FOR, DynamoDbWorkerReports
 from sublet.ports import WorkerReports
-from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.protocol.worker_report import ReportPlace, WorkerReport
 from sublet.settings import Settings
 from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryWorkerReports
 from sublet.testing.memory.clock import BEGINNING
@@ -39,22 +39,22 @@ def make(request: pytest.FixtureRequest) -> Make:
     return over_dynamodb
 
 
-@pytest.mark.parametrize("place", Place)
-def test_report_is_read_from_its_place_until_it_is_removed(make: Make, place: Place) -> None:
+@pytest.mark.parametrize("place", ReportPlace)
+def test_report_is_read_from_its_place_until_it_is_removed(make: Make, place: ReportPlace) -> None:
     reports, ours = make(True), WorkerReport("sublet-1", BEGINNING, place)
     reports.remove(ours)
     reports.put(ours)
     later = WorkerReport("sublet-1", BEGINNING + MINUTE, place)
     reports.put(later)
     assert reports.get("sublet-1") == later
-    assert reports.load() == ((later,) if place is Place.OWN_TABLE else ())
+    assert reports.load() == ((later,) if place is ReportPlace.OWN_TABLE else ())
     reports.remove(later)
     assert reports.get("sublet-1") is None
 
 
 def test_the_lease_table_comes_first(make: Make) -> None:
     reports = make(True)
-    both = [WorkerReport("sublet-1", BEGINNING, place) for place in Place]
+    both = [WorkerReport("sublet-1", BEGINNING, place) for place in ReportPlace]
     for report in both:
         reports.put(report)
     assert reports.get("sublet-1") == both[0]

@@ -13,7 +13,7 @@ from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.push.push_requests import PushRequests
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
-from sublet.protocol.records import NewRecord, Polled
+from sublet.protocol.records import GetRecordsReply, NewRecord
 from sublet.protocol.stream_info import PutRecord
 from sublet.settings import Settings
 
@@ -87,7 +87,7 @@ def test_wrapper_sees_parameters_of_kinesis_calls_that_fit_their_models(moto_aws
     (shard,) = stream.list_shards()
     assert stream.describe().identity.arn.endswith("stream/events")
     page = stream.poll(stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON)), 10)
-    assert isinstance(page, Polled)
+    assert isinstance(page, GetRecordsReply)
     assert [record.data for record in page.page.records] == [b'[{"id": 1}]']
     assert {"GetRecords", "PutRecords", "DescribeStreamSummary", "ListShards"} <= {each.operation for each in seen}
 

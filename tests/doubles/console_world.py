@@ -12,8 +12,8 @@ from sublet.decisions.status.fleet_status import fleet_status
 from sublet.operate.console.access import SignIn
 from sublet.operate.console.applications import OpenApplication, SetAsidePlace
 from sublet.operate.console.console import Console
-from sublet.operate.console.plans import Plans
-from sublet.operate.console.watching import Watching
+from sublet.operate.console.plans import ChangePlans
+from sublet.operate.console.watching import ApplicationWatcher
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.ports import Clock
@@ -121,8 +121,8 @@ class ConsoleWorld:
         self.console = Console(
             found,
             SignIn(self.clock, lambda: f"secret-{next(secrets)}", token),
-            Watching(found, self.clock, tasks, self.log),
-            Plans(self.clock, tasks, self.log, lambda: f"plan-{next(secrets)}"),
+            ApplicationWatcher(found, self.clock, tasks, self.log),
+            ChangePlans(self.clock, tasks, self.log, lambda: f"plan-{next(secrets)}"),
             self.clock,
             self.log,
             allows_changes,

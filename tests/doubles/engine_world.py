@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.session.read_position import ReadPosition
-from sublet.decisions.session.window import LeaseReport, Outcome, WindowReport
+from sublet.decisions.session.window import LeaseReport, SessionOutcome, WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
@@ -23,7 +23,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint, PendingCheckpoi
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PollingReader
@@ -133,7 +133,9 @@ class ObservedStream:
         self.looks: list[str] = []
         self.unlisted: set[str] = set()
         """Shards that the service knows although a lagging listing leaves them out."""
-        self.disturb: Callable[[Callable[[], Polled | Refusal]], Polled | Refusal] = lambda poll: poll()
+        self.disturb: Callable[[Callable[[], GetRecordsReply | Refusal]], GetRecordsReply | Refusal] = lambda poll: (
+            poll()
+        )
         self.disturb_open: Callable[[str], None] = lambda _: None
         self.disturb_identity: Callable[[], object] = lambda: None
         self.disturb_has_shard: Callable[[str], object] = lambda _: None
@@ -163,7 +165,7 @@ class ObservedStream:
         self.opened.append(position)
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         self.polls.append((self.clock.now(), iterator.split(" ", maxsplit=1)[0]))
         return self.disturb(lambda: self.real.poll(iterator, limit))
 
@@ -318,7 +320,7 @@ class EngineWorld:
     ) -> WorkerItem:
         """An item for these leases as they are now; by default for all."""
         keys = lease_keys or tuple(sorted(lease.lease_key for lease in self.table.real.scan().leases))
-        claims = tuple(Claim(*self.table.lease(key).fence, why=why) for key in keys)
+        claims = tuple(LeaseClaim(*self.table.lease(key).fence, why=why) for key in keys)
         return WorkerItem(item_id, "orders-lambda-0", claims, windows_left)
 
     def window(
@@ -348,7 +350,7 @@ def lease_of(shard: Shard, checkpoint: Checkpoint = TRIM_HORIZON) -> Lease:
     )
 
 
-def outcomes(report: WindowReport) -> dict[str, Outcome]:
+def outcomes(report: WindowReport) -> dict[str, SessionOutcome]:
     return {lease.lease_key: lease.outcome for lease in report.leases}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sublet.decisions.status.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.decisions.status.work_distribution import work_distribution
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -18,11 +18,11 @@ NOW = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SETTINGS = Settings(application="orders-audit", stream="orders")
 
 
-def shard_status(number: int, word: Word, because: Because, **fields: Any) -> ShardStatus:
+def shard_status(number: int, word: Status, because: StatusReason, **fields: Any) -> ShardStatus:
     """Held by one of Lambda's workers, unless `fields` say otherwise."""
     lease = Lease(f"shardId-{number:012}", Checkpoint("5"), 7, "orders-audit-lambda-0")
     (shard,) = fleet_status(LeaseScan((lease,)), NOW, SETTINGS).shards
-    return replace(shard, word=word, because=because, **fields)
+    return replace(shard, status=word, because=because, **fields)
 
 
 def fleet_of(

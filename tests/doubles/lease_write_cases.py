@@ -12,7 +12,7 @@ from functools import partial
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
-from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease import Lease, Position, QuietUntil
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.protocol.write_notes import with_ahead
@@ -30,12 +30,12 @@ HELD = Lease(
     pending_checkpoint=Checkpoint(AT_56),
     start_at=BEGINNING,
     caught_up_at=BEGINNING,
-    quiet=Quiet(BEGINNING, Position(Checkpoint(AT_56, 3))),
+    quiet=QuietUntil(BEGINNING, Position(Checkpoint(AT_56, 3))),
     owner_switches_since_checkpoint=2,
 )
 NEW = replace(HELD, checkpoint=LATEST, start_at=None, pending_checkpoint=None)
-LATER = Quiet(BEGINNING + timedelta(minutes=1), HELD.position)
-ELSEWHERE = Quiet(BEGINNING + timedelta(minutes=1), Position(TRIM_HORIZON))
+LATER = QuietUntil(BEGINNING + timedelta(minutes=1), HELD.position)
+ELSEWHERE = QuietUntil(BEGINNING + timedelta(minutes=1), Position(TRIM_HORIZON))
 FREE = replace(HELD, lease_owner=None, holder=None, holder_counter=None)
 FURTHER = Checkpoint(str(int(AT_56) + 1))
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from sublet.decisions.manager.announcing import Announcement
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -61,7 +61,7 @@ class Sightings:
     def adopt(self, stream: StreamIdentity, instead_of: StreamIdentity | None) -> bool:
         return self.real.adopt(stream, instead_of)
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         return self.real.keep_dispatched(dispatched, seen_round)
 
     def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.putting.placing import Placing
-from sublet.decisions.putting.producing import Producing, PutCall
+from sublet.decisions.putting.placing import RecordPlacing
+from sublet.decisions.putting.producing import ProducerState, PutCall
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import deaggregate
@@ -89,7 +89,7 @@ class ProducingWorld:
 
     def __post_init__(self) -> None:
         self.streams = [MemoryStream(self.shards, clock=self.clock)]
-        self.producing = Producing(self.rules, self.chance)
+        self.producing = ProducerState(self.rules, self.chance)
         self._calls: list[tuple[datetime, PutCall]] = []
         self._listed = self.stream.list_shards()
         self._place_at: datetime | None = None
@@ -137,7 +137,7 @@ class ProducingWorld:
             self._place_at = None
             shown = self._listed if self.lists_late and self.chance.random() < 0.5 else self.stream.list_shards()
             self._listed = self.stream.list_shards()
-            self.producing.place(Placing(ShardMap.of(shown)), now)
+            self.producing.place(RecordPlacing(ShardMap.of(shown)), now)
             self._tell()
         assert plan.look_again_at is None or plan.look_again_at > now or plan.calls
         return self.producing.is_settled(self.producing.epoch)

@@ -11,7 +11,7 @@ from sublet import Consumer
 from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.ports import LeaseTable, PollRefusal, Ports, Stream
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.testing.memory import (
     FakeClock,
     MemoryControlStore,
@@ -59,7 +59,7 @@ class PulledWorld:
         polls: list[tuple[datetime, str]] = []
         poll = self.stream.poll
 
-        def watched(iterator: str, limit: int) -> Polled | PollRefusal:
+        def watched(iterator: str, limit: int) -> GetRecordsReply | PollRefusal:
             polls.append((self.clock.steady(), iterator.partition(" ")[0]))
             return poll(iterator, limit)
 

@@ -19,7 +19,7 @@ from sublet.errors import LeaseTableUnavailable
 from sublet.ports import Applied, Ports, Pushes, Refusal, Refused, ShardReader, Stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey, stream_key_of
@@ -83,7 +83,7 @@ class CountedStream:
         self._called("open")
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         self._called("poll")
         return self.real.poll(iterator, limit)
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from sublet.aws.tables.sighting_chunks import decode_chunk, encode_chunks
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.manager.tick_plan import Look, plan_tick
+from sublet.decisions.manager.tick_plan import TickLook, plan_tick
 from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError, SettingsError
 from sublet.protocol import kpl_format, lease_columns
 from sublet.protocol import lease_writes as writes
-from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns, deaggregate
+from sublet.protocol.aggregation import AggregateColumns, OutOfRange, WholeReason, aggregate_columns, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
@@ -63,7 +63,7 @@ def _expected_rows(content: bytes, hash_key_range: HashKeyRange | None, dropped:
         case OutOfRange(count):
             assert dropped == count
             return []
-        case Whole():
+        case WholeReason():
             return [("outer", None, content)]
 
 
@@ -133,7 +133,7 @@ def tick_plans(data: bytes) -> None:
         tuple(row for row in decoded if isinstance(row, MalformedRow)),
     )
     shards = [_shard(junk, number) for number in range(junk.below(len(KEYS) + 1))]
-    plan = plan_tick(Look(scan, shards, {}, MOMENT), Random(7), SETTINGS)
+    plan = plan_tick(TickLook(scan, shards, {}, MOMENT), Random(7), SETTINGS)
     claimed = [claim.lease_key for item in plan.items for claim in item.claims]
     assert len(claimed) == len(set(claimed))
 

@@ -16,7 +16,7 @@ from aws_cdk import Duration, Environment, Stack
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 from sublet.errors import SettingsError
-from sublet.metric_names import Metric, Per
+from sublet.metric_names import Metric, MetricScope
 from sublet.operate.rules.prices import ALARMED_METRICS
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarms import MATH_ALARMS_FLAG
@@ -202,11 +202,11 @@ def test_every_metric_is_put_by_the_engine_or_a_process() -> None:
 
 
 def test_each_metric_of_a_shard_has_a_graph_by_shard() -> None:
-    assert set(PER_SHARD) == {metric for metric in Metric if metric.per is Per.SHARD}
+    assert set(PER_SHARD) == {metric for metric in Metric if metric.per is MetricScope.SHARD}
 
 
 def test_the_dashboard_shows_every_metric_and_every_alarm(template: Template) -> None:
-    of_several = {metric for metric in Metric if metric.per is Per.STREAM}
+    of_several = {metric for metric in Metric if metric.per is MetricScope.STREAM}
     assert {name for metrics in FLEET.values() for name in metrics} == set(Metric) - of_several
     assert of_several <= PER_STREAM.keys()
     (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()

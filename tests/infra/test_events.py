@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
-from sublet.decisions.session.window import LeaseReport, Next, Outcome, WindowReport
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
+from sublet.decisions.session.window import AfterWindow, LeaseReport, SessionOutcome, WindowReport
 
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 ALL = sorted(path.name for path in EVENTS.glob("*.json"))
@@ -40,17 +40,17 @@ def test_worker_item_event_has_exactly_its_fields(item: Any) -> None:
         "only beside a limit that adopted children could exceed, and for a stream that has placed records itself"
     )
     for claim in item["claims"]:
-        assert claim.keys() == names(Claim)
+        assert claim.keys() == names(LeaseClaim)
         assert claim["why"] in list(ClaimReason)
 
 
 def test_window_report_event_has_its_fields() -> None:
     report = event("worker_to_choice.json")
     assert report.keys() == names(WindowReport) | {"outcome"}
-    assert report["next"] in list(Next)
+    assert report["next"] in list(AfterWindow)
     for lease in report["leases"]:
         assert lease.keys() <= names(LeaseReport)
-        assert lease["outcome"] in list(Outcome)
+        assert lease["outcome"] in list(SessionOutcome)
 
 
 def test_the_kinesis_reply_holds_a_plain_record_and_a_kpl_aggregate() -> None:

@@ -16,7 +16,7 @@ from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.handler_failure import ERROR_LENGTH, HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
-from sublet.protocol.lease import AttributeValue, Lease, Position, Quiet, Tried
+from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease, Position, QuietUntil
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
@@ -68,7 +68,7 @@ lag_histories = st.builds(
     st.integers(0, 4 * 10**9).map(lambda epoch: EPOCH + timedelta(seconds=epoch)),
     st.lists(st.tuples(st.none() | seconds, st.none() | moments), max_size=10),
 )
-quiets = st.builds(Quiet, moments, positions)
+quiets = st.builds(QuietUntil, moments, positions)
 attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
     st.builds(lambda s: {"S": s}, st.text("aZ0-é中", max_size=5)),
     st.builds(lambda n: {"N": str(n)}, st.integers(-5, 5)),
@@ -120,7 +120,7 @@ def leases(draw: st.DrawFn) -> Lease:
     pending, position = draw(st.none() | checkpoints), draw(positions)
     checkpoint = position.checkpoint
     ahead = None if checkpoint.is_shard_end else draw(st.none() | finished_aheads(checkpoint))
-    tried = draw(st.none() | st.builds(Tried, numeric_checkpoints, st.integers(1, 10)))
+    tried = draw(st.none() | st.builds(AttemptedRecords, numeric_checkpoints, st.integers(1, 10)))
     return Lease(
         lease_key=LEASE_KEY,
         checkpoint=checkpoint,
@@ -132,7 +132,7 @@ def leases(draw: st.DrawFn) -> Lease:
         hash_key_range=draw(st.none() | hash_key_ranges),
         start_at=position.start_at or draw(st.none() | moments),
         caught_up_at=draw(st.none() | moments),
-        quiet=draw(st.none() | quiets | st.builds(Quiet, moments, st.just(position))),
+        quiet=draw(st.none() | quiets | st.builds(QuietUntil, moments, st.just(position))),
         lag_report=draw(st.none() | lag_reports),
         lag_history=draw(lag_histories),
         holder=draw(st.none() | st.sampled_from(["item-1/a", "item-1/b"])),
@@ -180,7 +180,7 @@ def lease_writes(draw: st.DrawFn) -> LeaseWrite:
     """Any kind of write, for any lease."""
     lease = draw(leases())
     ahead = draw(st.none() | finished_aheads(TRIM_HORIZON))
-    quiet = draw(st.none() | quiets | st.builds(Quiet, moments, st.just(lease.position)))
+    quiet = draw(st.none() | quiets | st.builds(QuietUntil, moments, st.just(lease.position)))
     made = [
         writes.create(lease),
         writes.acquire(lease.fence, "app-lambda-0", "item-2/c"),

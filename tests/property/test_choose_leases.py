@@ -10,7 +10,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason, choose_leases
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice, choose_leases
 from sublet.decisions.manager.group_balance import group_of
 from sublet.decisions.manager.liveness import Sighting, is_expired
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -86,7 +86,7 @@ def test_chosen_leases_may_be_taken_within_every_limit(
     malformed = {lease.lease_key for lease in leases if data.draw(st.integers(0, 9)) == 0}
     readable = [lease for lease in leases if lease.lease_key not in malformed]
 
-    def choose(table: Sequence[Lease]) -> tuple[Choice, ...]:
+    def choose(table: Sequence[Lease]) -> tuple[LeaseChoice, ...]:
         return choose_leases(
             table, sightings, NOW, Random(seed), settings, OURS, frozenset({"00", "01"}), malformed
         ).choices

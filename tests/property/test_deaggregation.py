@@ -12,7 +12,7 @@ from sublet.protocol import hash_keys
 from sublet.protocol.aggregation import (
     AggregateColumns,
     OutOfRange,
-    Whole,
+    WholeReason,
     aggregate,
     aggregate_columns,
     deaggregate,
@@ -181,9 +181,9 @@ def test_large_aggregate_in_pieces_equals_the_whole(
     at_once = aggregate_columns(data, keys_inside(hash_key_range))
     event(type(at_once).__name__)
     match at_once:
-        case Whole.PLAIN:
+        case WholeReason.PLAIN:
             assert found is None
-        case Whole.DAMAGED:
+        case WholeReason.DAMAGED:
             assert found is not None
             assert found.is_damaged
         case OutOfRange(user_records):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sublet.decisions.manager.liveness import Sighting, observe
 from sublet.decisions.session.lag import LENGTH, PACE
 from sublet.decisions.status.lease_history import History, histories_after
-from sublet.decisions.status.shard_verdict import Word, standing_of
+from sublet.decisions.status.shard_verdict import Status, standing_of
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
@@ -44,8 +44,8 @@ def test_observations_stay_few_and_apart(
         assert all(after - before >= PACE for before, after in pairwise(moments))
         stands = standing_of(lease, history, now, waiting=waiting)
         if waiting == timedelta(0):
-            assert stands.verdict.word is Word.OK, "quiet is never behind"
-        if stands.verdict.word in (Word.BEHIND, Word.STALLED, Word.STOPPED):
+            assert stands.verdict.status is Status.OK, "quiet is never behind"
+        if stands.verdict.status in (Status.BEHIND, Status.STALLED, Status.STOPPED):
             assert stands.behind, "only a shard with waiting records is in trouble"
         if stands.caught_up_in is not None:
             assert stands.trend is not None
@@ -67,7 +67,7 @@ def test_lease_row_takes_precedence_over_its_observed_history(
         sightings = dict(observe(sightings, [lease], now))
         stands = standing_of(lease, histories.get(KEY, ()), now, waiting=waiting)
         is_failing = attempt > 1 or crashes > 1
-        assert (stands.verdict.word is Word.FAILING) == is_failing or stands.verdict.word is Word.STOPPED
+        assert (stands.verdict.status is Status.FAILING) == is_failing or stands.verdict.status is Status.STOPPED
 
 
 @given(ticks)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.manager.lease_cleanup import plan_lease_cleanup
 from sublet.decisions.manager.shard_sync import plan_shard_sync
-from sublet.decisions.session.shard_end import Blocked, may_begin
+from sublet.decisions.session.shard_end import BlockedByParents, may_begin
 from sublet.engine.lease.steps import plan_end
 from sublet.operate.positions.place import SeekTime, place
 from sublet.operate.positions.planned_seek import carry_out, planned, seek_of
@@ -104,7 +104,7 @@ class Fleet:
             return False
         children = [child_of(s) for s in shards.values() if lease.shard_id in s.parent_shard_ids]
         plan = plan_end(lease, children, self.world.ports)
-        if isinstance(plan, Blocked):
+        if isinstance(plan, BlockedByParents):
             return False
         for child in plan.create:
             self.table.apply(create(child))

@@ -18,7 +18,7 @@ from typing import Any
 
 from sublet.protocol.checkpoint import LATEST, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead
-from sublet.protocol.lease import Lease, Position, Quiet, Tried
+from sublet.protocol.lease import AttemptedRecords, Lease, Position, QuietUntil
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HashKeyRange
 
@@ -37,12 +37,12 @@ HELD = Lease(
     parent_shard_ids=frozenset({"shardId-000000000000"}),
     hash_key_range=HashKeyRange(0, 2**127),
     caught_up_at=NOON,
-    quiet=Quiet(NOON, Position(HERE)),
+    quiet=QuietUntil(NOON, Position(HERE)),
     holder="item/window",
     holder_counter=41,
     crashes=3,
     attempts=2,
-    tried=Tried(THERE, 4),
+    tried=AttemptedRecords(THERE, 4),
     noted_ahead=FinishedAhead((THERE, None)),
     noted_ahead_counter=41,
 )

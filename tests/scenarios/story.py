@@ -23,7 +23,7 @@ from sublet.decisions.manager.liveness import Sighting
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
-from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.protocol.worker_report import ReportPlace, WorkerReport
 from sublet.settings import PREFIX, Settings
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
@@ -86,7 +86,8 @@ def sightings(given: Mapping[str, Json]) -> dict[str, Sighting]:
 def reports(given: Mapping[str, Json]) -> list[WorkerReport]:
     described = given.get("reports", {})
     return [
-        WorkerReport(worker_id, NOW - timedelta(seconds=ago), Place.LEASE_TABLE) for worker_id, ago in described.items()
+        WorkerReport(worker_id, NOW - timedelta(seconds=ago), ReportPlace.LEASE_TABLE)
+        for worker_id, ago in described.items()
     ]
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from sublet.decisions.session.failure_policy import (
     Answer,
+    BatchState,
     Call,
     Condition,
-    Course,
     Done,
     GiveUp,
     Run,
@@ -96,7 +96,7 @@ class Played:
     set_aside: list[tuple[list[int], int, str]] = field(default_factory=list)
     waited: timedelta = timedelta(0)
 
-    def play(self, records: int, course: Course) -> None:
+    def play(self, records: int, course: BatchState) -> None:
         arrivals = [NOW - self.ages.get(place, timedelta(0)) for place in range(records)]
         while len(self.calls) < MOST_CALLS:
             step = next_step(
@@ -118,7 +118,7 @@ class Played:
                     course = self._call(course, run)
         self.lines.append("and so on")
 
-    def _call(self, course: Course, run: Run) -> Course:
+    def _call(self, course: BatchState, run: Run) -> BatchState:
         batch = list(range(run.start, run.end))
         answer = self.function(batch, len(self.calls))
         self.calls.append(batch)
@@ -132,7 +132,7 @@ class Played:
         self._say(f"call {span(run)}: names {lowest}", lowest if lowest > run.start else 0)
         return after_call(course, Answer(lowest - run.start), self.settings)
 
-    def _set_aside(self, course: Course, run: Run, condition: Condition) -> Course:
+    def _set_aside(self, course: BatchState, run: Run, condition: Condition) -> BatchState:
         if self.refusals:
             self.refusals -= 1
             self.lines.append(f"set aside {span(run)}: refused")

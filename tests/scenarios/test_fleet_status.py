@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.operate.rules.fleet_json import fleet_json
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure
@@ -40,7 +40,7 @@ def test_fleet_status(story: Story) -> None:
         for key, ago in given.get("paused", {}).items()
     }
     retention = timedelta(hours=given["retention"]) if "retention" in given else None
-    known = Findings(sightings(given), retention=retention, paused=paused)
+    known = FleetFindings(sightings(given), retention=retention, paused=paused)
     found: dict[str, Any] = dict(fleet_json(fleet_status(LeaseScan(read, malformed), NOW, settings(given), known)))
     shards = {each["shard"]: {name: each[name] for name in SHOWN if each[name]} for each in found["shards"]}
     totals = {name: value for name, value in found.items() if name not in ("at", "shards") and value}

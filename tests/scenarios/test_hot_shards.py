@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sublet.decisions.load.resharding import aws_command
-from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.stream_info import RecordDistribution, StreamMode
@@ -33,7 +33,7 @@ def test_hot_shards(story: Story) -> None:
         StreamMode(given.get("mode", "PROVISIONED")),
         RecordDistribution(given["distribution"]) if "distribution" in given else None,
         tuple(listed.values()),
-        fleet_status(LeaseScan(tuple(leases(given))), NOW, settings(given), Findings(sightings(given))).shards,
+        fleet_status(LeaseScan(tuple(leases(given))), NOW, settings(given), FleetFindings(sightings(given))).shards,
         sketches,
     )
     story.check([_written(judged) for judged in hot_shards(look)])

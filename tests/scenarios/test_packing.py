@@ -1,6 +1,6 @@
 """The input of each worker Lambda. `choices` in given: the chosen leases, each with its worker id."""
 
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
 from sublet.decisions.manager.packing import pack
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
@@ -11,7 +11,7 @@ from tests.scenarios.story import InOrder, Story, settings
 def test_packing(story: Story) -> None:
     given = story.given
     choices = [
-        Choice(Lease(key, TRIM_HORIZON, lease_counter=7), worker_id, ClaimReason.FREE)
+        LeaseChoice(Lease(key, TRIM_HORIZON, lease_counter=7), worker_id, ClaimReason.FREE)
         for key, worker_id in given["choices"]
     ]
     items = pack(choices, settings(given), InOrder())

@@ -1,4 +1,4 @@
-"""One word for each shard, its trend and its forecast. In given:
+"""The status of each shard, its trend and its forecast. In given:
 
 lease      as in `leases`, with `caught_up`: how many seconds ago it was, and `start`: how many seconds ago it begins
 history    its observations: [seconds ago, checkpoint, seconds that the next record had waited (null: not known)]
@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from sublet.decisions.status.lease_history import Observation, seen_by_owners
+from sublet.decisions.status.lease_history import LagObservation, seen_by_owners
 from sublet.decisions.status.shard_verdict import standing_of
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Order, Pause
@@ -52,7 +52,7 @@ def test_shard_verdict(story: Story) -> None:
     )
     since = stands.verdict.since
     decided = {
-        "word": stands.verdict.word.value,
+        "word": stands.verdict.status.value,
         "because": stands.verdict.because.value,
         "since": since and (NOW - since).total_seconds(),
         "behind": in_seconds(stands.behind),
@@ -83,8 +83,8 @@ def lag_seen(before: float, lag: float | None, arrived: float | None = None) -> 
     return LagSeen(ago(before), seconds(lag), ago(arrived))
 
 
-def observation(before: float, checkpoint: str, behind: float | None) -> Observation:
-    return Observation(NOW - timedelta(seconds=before), Position(Checkpoint.parse(checkpoint)), seconds(behind))
+def observation(before: float, checkpoint: str, behind: float | None) -> LagObservation:
+    return LagObservation(NOW - timedelta(seconds=before), Position(Checkpoint.parse(checkpoint)), seconds(behind))
 
 
 def seconds(number: float | None) -> timedelta | None:

@@ -20,7 +20,7 @@ from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_columns import number
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PolledStream, PollingReader
@@ -106,7 +106,7 @@ class LatestStream:
         is_latest = isinstance(lease, Lease) and lease.checkpoint == LATEST
         return self.real.open(shard_id, ReadPosition(IteratorType.LATEST) if is_latest else position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         return self.real.poll(iterator, limit)
 
 
@@ -134,7 +134,7 @@ class OwnClockStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         reply = self.real.poll(iterator, limit)
         if isinstance(reply, PollRefusal):
             return reply

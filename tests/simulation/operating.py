@@ -11,14 +11,14 @@ from random import Random
 
 from sublet.decisions.session.read_position import is_unopened
 from sublet.errors import SeekRefused, SubletError
-from sublet.operate.pausing import Pausing
+from sublet.operate.pausing import ApplicationControl
 from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek import SeekRun
 from sublet.operate.positions.seek_target import SeekTarget, at_place, at_positions, before_the_last
 from sublet.operate.positions.skip import planned_skip, skip
 from sublet.operate.positions.snapshots import BY_HAND, seeks_made, snapshot_by_hand
-from sublet.operate.rules.seek import BEGINNING, Effect, Move, SeekPlan
+from sublet.operate.rules.seek import BEGINNING, LeaseMove, MoveEffect, SeekPlan
 from sublet.ports import Applied, Ports, Refused
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Order
@@ -288,16 +288,16 @@ class OperatorAtWork:
             if to.checkpoint == TRIM_HORIZON or to.checkpoint.is_sequence_number
         }
 
-    def _move(self, wanted: Mapping[Lease, Position], what: str) -> Seek | None:
+    def _move(self, wanted: Mapping[Lease, Position], what: str) -> SeekRun | None:
         moves = [
-            Move(self._shard(lease), lease, lease.position, to, Effect.REPEATS)
+            LeaseMove(self._shard(lease), lease, lease.position, to, MoveEffect.REPEATS)
             for lease, to in sorted(wanted.items(), key=lambda item: item[0].lease_key)
             if to != lease.position
         ]
         if not moves:
             return None
         plan = SeekPlan(tuple(moves))
-        seek = Seek(plan, self.ports, what)
+        seek = SeekRun(plan, self.ports, what)
         stream, seeks = self.ports.stream.describe().identity, seeks_made(self._store)
         found = PlannedSeek("orders", plan, what, self.table.scan(), {}, stream, seeks=seeks)
         if self.world.chance.random() < PLANS_THAT_WAIT:
@@ -306,7 +306,7 @@ class OperatorAtWork:
         carry_out(found, seek, self._store)
         return seek
 
-    def _refused_behind_another(self, found: PlannedSeek, seek: Seek) -> None:
+    def _refused_behind_another(self, found: PlannedSeek, seek: SeekRun) -> None:
         """A colleague moves a lease of the plan back while it waits; carried out, the plan would skip what they wanted
         again.
         """
@@ -316,7 +316,7 @@ class OperatorAtWork:
             return
         theirs = SeekPlan((replace(mine, then=BEGINNING),))
         theirs_found = replace(found, plan=theirs, what="a colleague's")
-        carry_out(theirs_found, Seek(theirs, self.ports, theirs_found.what), self._store)
+        carry_out(theirs_found, SeekRun(theirs, self.ports, theirs_found.what), self._store)
         try:
             carry_out(found, seek, self._store)
         except SeekRefused:
@@ -412,8 +412,8 @@ class OperatorAtWork:
     # Control
 
     @property
-    def _pausing(self) -> Pausing:
-        return Pausing("orders", self.ports, self.world.settings)
+    def _pausing(self) -> ApplicationControl:
+        return ApplicationControl("orders", self.ports, self.world.settings)
 
     def _pause(self) -> None:
         """Of all, or some shards; until it is resumed, or for a while."""

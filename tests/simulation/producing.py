@@ -18,7 +18,7 @@ from functools import partial
 from random import Random
 
 from sublet.decisions.putting.outbox import ProducerRules
-from sublet.decisions.putting.producing import Settled
+from sublet.decisions.putting.producing import SettledRecords
 from sublet.errors import AwsNotConfigured, RecordRefused, StreamAccessDenied
 from sublet.ports import RecordWriter, Signal
 from sublet.protocol.aggregation import deaggregate
@@ -132,7 +132,7 @@ class Put:
             self.world.fail(f"{key}: {number} is handled for the first time after {self.latest[key]}")
         self.latest[key] = int(number)
 
-    def tell(self, has_worked: Callable[[], bool], settled: Sequence[Settled]) -> None:
+    def tell(self, has_worked: Callable[[], bool], settled: Sequence[SettledRecords]) -> None:
         for some in settled:
             known = self.acknowledged if isinstance(some.outcome, PutRecord) else self.given_up
             if some.outcome is AWAY and has_worked():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from sublet.decisions.session import failure_policy
-from sublet.decisions.session.failure_policy import Answer, Course
+from sublet.decisions.session.failure_policy import Answer, BatchState
 from sublet.engine.calls import parallel, retry_loop
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -38,12 +38,12 @@ def test_a_checkpoint_before_setting_aside_is_noticed() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_bisect_that_swaps_halves_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swapped(course: Course, answer: Answer, settings: Settings) -> Course:
+    def swapped(course: BatchState, answer: Answer, settings: Settings) -> BatchState:
         after = failure_policy.after_call(course, answer, settings)
         if len(after.runs) <= len(course.runs):
             return after
         first, second, *following = after.runs
-        return Course((second, first, *following), after.in_a_row)
+        return BatchState((second, first, *following), after.in_a_row)
 
     monkeypatch.setattr(retry_loop, "after_call", swapped)
     found = next(found for seed in range(60) if (found := give_up(seed).violation))

@@ -17,8 +17,8 @@ from sublet.decisions.manager import packing, tick_plan
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.probe import Probe, ProbeResult
 from sublet.decisions.session import crash_caution, quiet
-from sublet.decisions.session.crash_caution import Caution
-from sublet.decisions.session.record_filter import Faults, Filtered, RecordFilter
+from sublet.decisions.session.crash_caution import CrashCaution
+from sublet.decisions.session.record_filter import Faults, FilteredRecords, RecordFilter
 from sublet.engine.calls import guard
 from sublet.engine.manager import tick
 from sublet.engine.manager.quiet_probing import QuietProbing
@@ -65,8 +65,8 @@ def saved_apart(store: SimSightingStore, sightings: Mapping[str, Sighting]) -> N
 SAVED_AT_ONCE = SimSightingStore.save
 
 
-def raising_on_content(of: RecordFilter, records: Sequence[UserRecord], _: Faults) -> Filtered:
-    return Filtered([record for record in records if of._wants(record)], {})
+def raising_on_content(of: RecordFilter, records: Sequence[UserRecord], _: Faults) -> FilteredRecords:
+    return FilteredRecords([record for record in records if of._wants(record)], {})
 
 
 BEFORE_ITS_TURN = (
@@ -152,7 +152,7 @@ PLANTED = {
     "a crash teaches nothing": Planted(
         (packing, crash_caution, acquire),
         "caution",
-        lambda _: Caution.NONE,
+        lambda _: CrashCaution.NONE,
         r"s behind, beside a bad one",
         partial(beside_a_bad_one, way="exits"),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.putting.outbox import Outbox
-from sublet.decisions.putting.producing import Producing
+from sublet.decisions.putting.producing import ProducerState
 from sublet.errors import RecordRefused, TransientError
 from sublet.ports import Signal
 from sublet.protocol.records import PutRefused
@@ -49,7 +49,7 @@ def closed_at_once(of: PuttingLoop) -> Signal:
     return done
 
 
-def believed(of: Producing, entry: Any, at: Any, now: Any) -> None:
+def believed(of: ProducerState, entry: Any, at: Any, now: Any) -> None:
     """Wherever an aggregate has landed."""
     for box in entry.waiting_for_it:
         box.in_flight -= 1
@@ -62,17 +62,17 @@ def queued_again(of: Outbox, records: list[Any]) -> None:
         of.add(record)
 
 
-def all_refused(of: Producing, call: Any, answers: Any, now: Any) -> None:
+def all_refused(of: ProducerState, call: Any, answers: Any, now: Any) -> None:
     """For one record of the call."""
     refused = isinstance(answers, RecordRefused)
     settle(of, call, [PutRefused("No", "", passes=False)] * len(call.entries) if refused else answers, now)
 
 
-def given_up_with_others(of: Producing, entry: Any, now: Any) -> None:
+def given_up_with_others(of: ProducerState, entry: Any, now: Any) -> None:
     of._give_up(entry.user_records, RecordRefused("an aggregate is refused"))
 
 
-settle = Producing.settle
+settle = ProducerState.settle
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,20 @@ PLANTED = {
         r"close returns, and it is not known what came of", where=PuttingLoop, name="close", by=closed_at_once
     ),
     "an aggregate is well wherever it lands": Planted(
-        r"acknowledged, and no consumer can read it$", where=Producing, name="_landed", by=believed
+        r"acknowledged, and no consumer can read it$", where=ProducerState, name="_landed", by=believed
     ),
     "one record takes its call with it": Planted(
-        r"is given up for another record of its call$", where=Producing, name="settle", by=all_refused
+        r"is given up for another record of its call$", where=ProducerState, name="settle", by=all_refused
     ),
     "one record takes its aggregate with it": Planted(
         r"is given up for another record of its call$",
-        where=Producing,
+        where=ProducerState,
         name="_halve",
         by=given_up_with_others,
     ),
     "credentials are gone for good": Planted(
         r"given up at once for credentials that return$",
-        where=Producing,
+        where=ProducerState,
         name="_may_pass",
         by=lambda _, problem: isinstance(problem, TransientError),
     ),

@@ -47,7 +47,7 @@ def but(*ignored: KeptBecause) -> Callable[..., KeptBecause | None]:
 
 
 PLANTED: dict[str, tuple[object, str, object]] = {
-    "dropped as KCL does": (process_shared.Strays, "may_drop", lambda *_: True),
+    "dropped as KCL does": (process_shared.StrayAggregates, "may_drop", lambda *_: True),
     "what was AUTO is forgotten": (process_shared, "why_kept", but(KeptBecause.WAS_AUTO)),
     "what the lease manager has seen is not passed on": (Placement, "with_auto_seen", lambda known, _: known),
     "an old description speaks of younger records": (

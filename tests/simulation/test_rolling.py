@@ -11,7 +11,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.manager.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
 
 from tests.doubles.processes import ProcessWorld, Running
 
@@ -69,7 +69,7 @@ class Deployment:
         """Announces a name that does not exist, or is gone, or a leave that does not happen."""
         who = self.chance.choice(["nobody", *(one.name for one in self.running)])
         at = self.world.clock.now() + timedelta(seconds=self.chance.choice((-1_000, -9, 0, 3, 1_000)))
-        self.world.sightings.real.announce(who, Announcement(self.chance.choice(list(What)), at))
+        self.world.sightings.real.announce(who, Announcement(self.chance.choice(list(AnnouncementKind)), at))
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))

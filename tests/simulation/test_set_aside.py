@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.set_aside.kept_objects import S3Destination
-from sublet.ports import KeptBatch, Removal
+from sublet.ports import KeptBatch, RemovalResult
 from sublet.protocol.failure_document import SetAsideBatch
 
 from tests.simulation.kept_aside import Kind
@@ -32,12 +32,12 @@ def by_place_and_size(batch: SetAsideBatch) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
-def removed_whatever_it_is(store: S3Destination, kept: KeptBatch) -> Removal:
+def removed_whatever_it_is(store: S3Destination, kept: KeptBatch) -> RemovalResult:
     try:
         store._client.delete_object(Bucket=store._bucket, Key=kept.name)
     except REFUSED as problem:
         refused("the bucket", problem)
-    return Removal.REMOVED
+    return RemovalResult.REMOVED
 
 
 @dataclass(frozen=True)

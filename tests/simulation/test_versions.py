@@ -14,7 +14,7 @@ import pytest
 from sublet.protocol import lease_row
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
-from sublet.protocol.lease import AttributeValue, Lease, Tried
+from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease
 from sublet.protocol.lease_columns import AHEAD, ATTEMPTS, CRASHES
 
 from tests.simulation.versions import roll
@@ -36,7 +36,7 @@ def ahead_whatever_the_checkpoint(
     return read_ahead_text(text, Checkpoint(number, int(sub or 0)), None) or (None, None)
 
 
-def attempts_whatever_the_checkpoint(item: Row, _: Checkpoint) -> tuple[int, Tried | None]:
+def attempts_whatever_the_checkpoint(item: Row, _: Checkpoint) -> tuple[int, AttemptedRecords | None]:
     count = str(item.get(ATTEMPTS, {}).get("S", "0")).partition("@")[0]
     return int(count), None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.crash_caution import CrashCaution
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.ports import Applied, LeaseTable, Refused
@@ -61,7 +61,7 @@ class TruthfulTable:
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         known = self.truth[write.lease_key]
         if columns.CRASHES in write.sets:  # before the write, since the answer may get lost
-            died = 1 if write.kind is WriteKind.ACQUIRE else Caution.ALONE  # or hangs, which counts as two
+            died = 1 if write.kind is WriteKind.ACQUIRE else CrashCaution.ALONE  # or hangs, which counts as two
             known.crashes[str(self.world.watch.checkpoints[write.lease_key])] += died
         if columns.ATTEMPTS in write.sets:
             count, _, rest = str(write.sets[columns.ATTEMPTS]["S"]).partition("@")

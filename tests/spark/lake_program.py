@@ -16,7 +16,7 @@ from sublet.spark.pipeline.command import add_arguments, settings_of
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.session import session
 from sublet.spark.pipeline.tables import Tables, open_tables
-from sublet.spark.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session
@@ -45,7 +45,7 @@ def main() -> None:
     settings = settings_of(arguments)
     spark = session(settings, quiet=True)
     tables = DiesAfter(open_tables(spark, settings), arguments.moment)
-    run_pipeline(spark, settings, Tally(), PlainLines(print), SystemClock(), lambda: False, tables)
+    run_pipeline(spark, settings, RunTally(), PlainLines(print), SystemClock(), lambda: False, tables)
     for table in ("raw", "parsed", "rejected"):
         rows = spark.table(f"{settings.output}.{table}").select("sequenceNumber", "subSequenceNumber").collect()
         print(json.dumps([table, [list(row) for row in rows]]), flush=True)

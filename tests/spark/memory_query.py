@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, Protocol
 
 from sublet.decisions.session.read_position import SHORTEST_RETENTION, ReadPosition
 from sublet.ports import Clock, PollRefusal, Refusal, ShardReader
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import RecordDistribution, StreamDescription
 from sublet.reading.polling import PollingReader
 from sublet.settings import POLL_LIMIT_MAX, StartPosition
-from sublet.spark.keeper.keeper import Keeping
+from sublet.spark.keeper.keeper import LeaseKeeping
 from sublet.spark.option_table import parse_options
-from sublet.spark.options import Options, Use
+from sublet.spark.options import Options, UseOfLeases
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import ReadTask, read_range
 from sublet.spark.source.driver import QueryDriver
@@ -107,7 +107,7 @@ class WatchedStream:
         self.calls["open"] += 1
         return self.inner.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         self.calls["poll"] += 1
         assert 1 <= limit <= POLL_LIMIT_MAX, "Kinesis refuses other limits"
         reply = self.refuse(iterator) or self.inner.poll(iterator, limit)
@@ -132,7 +132,7 @@ class Row(NamedTuple):
     stream: str
 
 
-def options(use: Use = Use.STREAM, /, **given: str) -> Options:
+def options(use: UseOfLeases = UseOfLeases.STREAM, /, **given: str) -> Options:
     return parse_options({"stream": "orders", **given}, use)
 
 
@@ -160,7 +160,7 @@ class MemoryQuery:
         self.memory_log = MemoryLog()
         self.leases: MemoryLeaseTable | None = None
         self.sightings: MemorySightingStore | None = None
-        self.keeper: Keeping | None = None
+        self.keeper: LeaseKeeping | None = None
         self.log: list[str] = []
         self.rows: list[list[Row]] = []
         self.restart()
@@ -187,7 +187,7 @@ class MemoryQuery:
             return offset_from_json(through_json(offset_to_json(self.driver.initial_offset())))
         return offset_from_json(json.loads(self.log[batch]))
 
-    def plan(self, limit: Share = NO_LIMIT) -> bool:
+    def plan(self, limit: BatchShare = NO_LIMIT) -> bool:
         """Write the next batch into the log, unless there is nothing to read."""
         start = self.offset(len(self.log) - 1)
         end = self.driver.latest_offset(start, limit)
@@ -205,7 +205,7 @@ class MemoryQuery:
         self.rows[batch:] = [rows]
         return rows
 
-    def run_all(self, limit: Share = NO_LIMIT, batches: int = 1000) -> list[Row]:
+    def run_all(self, limit: BatchShare = NO_LIMIT, batches: int = 1000) -> list[Row]:
         """Until there is nothing to read."""
         for _ in range(batches):
             if not self.plan(limit):

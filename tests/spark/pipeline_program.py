@@ -16,7 +16,7 @@ from sublet.spark.pipeline.parquet_tables import write_files
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.session import session
 from sublet.spark.pipeline.tables import open_tables
-from sublet.spark.pipeline.tally import Tally
+from sublet.spark.pipeline.tally import RunTally
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session
@@ -33,11 +33,11 @@ class DiesAt:
         write_files(frame, folder, partitions)
         self.written += 1
 
-    def batch_done(self, _tally: Tally) -> None:
+    def batch_done(self, _tally: RunTally) -> None:
         self._die_if_it_is_time()
         self.written = 0
 
-    def lag_known(self, _tally: Tally) -> None:
+    def lag_known(self, _tally: RunTally) -> None:
         pass
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     settings, dies = settings_of(arguments), DiesAt(arguments.moment)
     spark = session(settings, quiet=True)
     tables = open_tables(spark, settings, dies)
-    run_pipeline(spark, settings, Tally(), dies, SystemClock(), lambda: False, tables)
+    run_pipeline(spark, settings, RunTally(), dies, SystemClock(), lambda: False, tables)
     spark.stop()
 
 

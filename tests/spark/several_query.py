@@ -11,7 +11,7 @@ from random import Random
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.errors import StreamNotFound
 from sublet.ports import Refusal, ShardReader
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey
@@ -22,7 +22,7 @@ from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.options import Options
 from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.pace import CallPace
 from sublet.spark.read.reading import access_for, read_range
 from sublet.spark.source.driver import QueryDriver
@@ -73,7 +73,7 @@ class ByName:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.now.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         return self.now.poll(iterator, limit)
 
 
@@ -182,7 +182,7 @@ class SeveralQuery:
             return offset_from_json(through_json(offset_to_json(self.driver.initial_offset())))
         return offset_from_json(json.loads(self.log[batch]))
 
-    def plan(self, limit: Share = NO_LIMIT) -> bool:
+    def plan(self, limit: BatchShare = NO_LIMIT) -> bool:
         """Write the next batch into the log, unless there is nothing to read."""
         start = self.offset(len(self.log) - 1)
         end = self.driver.latest_offset(start, limit)
@@ -205,7 +205,7 @@ class SeveralQuery:
         self.commits.ends.append(through_json(offset_to_json(self.offset(batch))))
         return rows
 
-    def run_all(self, limit: Share = NO_LIMIT, batches: int = 300, idle: int = 1) -> list[Row]:
+    def run_all(self, limit: BatchShare = NO_LIMIT, batches: int = 300, idle: int = 1) -> list[Row]:
         """Until so many plans in a row find nothing to read."""
         found_nothing = 0
         for _ in range(batches):

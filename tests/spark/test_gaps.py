@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.errors import DataGap
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 
 from tests.spark.memory_query import MemoryQuery, memory_query
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
-FEW = Share(records=3)
+FEW = BatchShare(records=3)
 MANY = 100_000
 
 Step = tuple[str, int]
@@ -67,7 +67,7 @@ class History:
         if available_now:
             self.query.driver.set_targets()
 
-    def run(self, batches: int, *, available_now: bool, limit: Share = NO_LIMIT, crash: bool = False) -> None:
+    def run(self, batches: int, *, available_now: bool, limit: BatchShare = NO_LIMIT, crash: bool = False) -> None:
         """At most this many batches; with `crash` it is killed after planning the last one."""
         self.begin_run(available_now)
         for number in range(batches):

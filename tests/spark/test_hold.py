@@ -23,7 +23,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, acquire, checkpoint, release
 from sublet.protocol.shard import Shard
-from sublet.protocol.worker_report import Place, WorkerReport, decode_report, encode_report
+from sublet.protocol.worker_report import ReportPlace, WorkerReport, decode_report, encode_report
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
 from sublet.system.clock import SystemClock
@@ -607,10 +607,10 @@ def test_query_reports_as_a_worker_of_a_kcl_3_fleet_until_it_ends() -> None:
     put_row(held.table, Lease("shardId-000000000000", TRIM_HORIZON))
 
     def java_reports() -> None:
-        held.table.put_row(encode_report(WorkerReport("java-1", held.query.clock.now(), Place.LEASE_TABLE)))
+        held.table.put_row(encode_report(WorkerReport("java-1", held.query.clock.now(), ReportPlace.LEASE_TABLE)))
 
     def reported() -> timedelta | None:
-        report = decode_report(held.table.row(WORKER) or {}, Place.LEASE_TABLE)
+        report = decode_report(held.table.row(WORKER) or {}, ReportPlace.LEASE_TABLE)
         return None if report is None else held.query.clock.now() - report.reported_at
 
     held.batch()

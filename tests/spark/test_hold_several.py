@@ -15,7 +15,7 @@ from sublet.protocol.lease_writes import checkpoint
 from sublet.protocol.stream_key import own_id
 from sublet.spark.options import Leases
 from sublet.spark.plan.offsets import Offset
-from sublet.spark.read.counting import Share
+from sublet.spark.read.counting import BatchShare
 
 from tests.spark.held_query import HOLD, WORKER
 from tests.spark.memory_query import memory_query
@@ -160,7 +160,7 @@ def test_available_now_reads_the_streams_present_at_the_start_while_holding() ->
     query.create("c")
     query.put("c", 10)
     query.clock.sleep(DISCOVERY)
-    query.run_all(Share(records=10), idle=3)
+    query.run_all(BatchShare(records=10), idle=3)
     assert query.read == sorted(wanted)
 
 

@@ -14,7 +14,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.plan.joining import resume_ranges
 from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, StreamOffset, Unread
 from sublet.spark.plan.planning import ShardRange
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.positions import open_at, opening
 from sublet.testing.memory import MemoryStream
 from sublet.testing.memory.walk import drawn
@@ -24,7 +24,7 @@ from tests.spark.memory_query import MemoryQuery, memory_query
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 ADVANCE = 5 * MINUTE
 SHARD = "shardId-000000000000"
-LIMITS = [NO_LIMIT, Share(records=100), Share(bytes=10**6), Share(span=10 * MINUTE)]
+LIMITS = [NO_LIMIT, BatchShare(records=100), BatchShare(bytes=10**6), BatchShare(span=10 * MINUTE)]
 
 
 def idle_query(records: int = 3, /, **given: str) -> MemoryQuery:
@@ -59,7 +59,7 @@ def last(query: MemoryQuery) -> ShardOffset:
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("available_now", [False, True])
-def test_a_day_off_is_walked_once_and_not_by_every_run(limit: Share, available_now: bool) -> None:
+def test_a_day_off_is_walked_once_and_not_by_every_run(limit: BatchShare, available_now: bool) -> None:
     query, told = idle_query(), []
     query.clock.sleep(20 * HOUR)
     for _ in range(4):
@@ -78,7 +78,7 @@ def test_a_day_off_is_walked_once_and_not_by_every_run(limit: Share, available_n
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("pause", [15 * SECOND, 4 * MINUTE, 6 * MINUTE, HOUR])
-def test_trigger_walks_only_the_time_since_the_last_one(limit: Share, pause: timedelta) -> None:
+def test_trigger_walks_only_the_time_since_the_last_one(limit: BatchShare, pause: timedelta) -> None:
     """Also if they are further apart than an iterator's lifetime."""
     query = idle_query()
     query.run_all(limit)
@@ -90,7 +90,7 @@ def test_trigger_walks_only_the_time_since_the_last_one(limit: Share, pause: tim
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_records_after_an_idle_day_are_read_within_the_bound_of_polls(limit: Share) -> None:
+def test_records_after_an_idle_day_are_read_within_the_bound_of_polls(limit: BatchShare) -> None:
     query = idle_query()
     query.clock.sleep(20 * HOUR)
     query.restart()

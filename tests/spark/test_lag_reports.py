@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.status.fleet_status import fleet_status
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.ports import Applied, Refused
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
@@ -19,15 +19,15 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.lag import LagThen, ShardLook, lag_then
 from sublet.spark.plan.offsets import Ended, ReadTo, ShardOffset, Unread
-from sublet.spark.plan.planning import Peek
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.plan.planning import ShardPeek
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.testing.memory import FakeClock, MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import HeldQuery
 from tests.spark.memory_query import SleepingClock, WatchedStream
 from tests.spark.test_follow import shard_id
 
-ONE = Share(records=1)
+ONE = BatchShare(records=1)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
@@ -55,7 +55,7 @@ def report(held: HeldQuery) -> LagReport:
     return said
 
 
-def time_passes(held: HeldQuery, seconds: int, *, plans: bool = False, limit: Share = NO_LIMIT) -> None:
+def time_passes(held: HeldQuery, seconds: int, *, plans: bool = False, limit: BatchShare = NO_LIMIT) -> None:
     for _ in range(seconds):
         held.query.clock.sleep(SECOND)
         held.keeper.work()
@@ -122,7 +122,7 @@ def test_query_reports_make_a_lagging_shard_behind() -> None:
         time_passes(held, 1, plans=True, limit=ONE)
     row, now = lease(held), held.query.clock.now()
     (shard,) = fleet_status(LeaseScan((row,)), now, held.query.options.keeper_settings).shards
-    assert shard.word is Word.BEHIND
+    assert shard.status is Status.BEHIND
     assert shard.trend == pytest.approx(0.5, abs=0.1)
     assert shard.records_per_second == pytest.approx(1, abs=0.3)
 
@@ -151,27 +151,43 @@ AT = ReadTo("50", NOW - MINUTE)
 TO = ReadTo("60", NOW - 20 * SECOND)
 
 
-def look(begin: ShardOffset, found: Peek) -> ShardLook:
+def look(begin: ShardOffset, found: ShardPeek) -> ShardLook:
     return ShardLook(NOW - 10 * SECOND, begin, found)
 
 
 @pytest.mark.parametrize(
     ("checkpoint", "made", "expected"),
     [
-        ("50", look(ShardOffset(AT), Peek(TO)), LagThen(NOW, MINUTE, AT.arrived)),
-        ("50", look(ShardOffset(AT, caught_up_at=NOW - 30 * SECOND), Peek(TO)), LagThen(NOW, 30 * SECOND, AT.arrived)),
-        ("50", look(ShardOffset(AT, quiet_until=NOW - 40 * SECOND), Peek(TO)), LagThen(NOW, 40 * SECOND, AT.arrived)),
-        ("50", look(ShardOffset(AT), Peek(Ended())), LagThen(NOW, MINUTE, AT.arrived)),
-        ("50", look(ShardOffset(AT), Peek(None, caught_up=True)), LagThen(NOW - 10 * SECOND, 0 * SECOND, AT.arrived)),
-        ("50", look(ShardOffset(AT), Peek(None, lag=MINUTE)), LagThen(NOW - 10 * SECOND, None, AT.arrived)),
-        ("50", look(ShardOffset(ReadTo("50")), Peek(TO)), LagThen(NOW, 20 * SECOND, None)),
-        ("60", look(ShardOffset(AT), Peek(TO, lag=MINUTE)), LagThen(NOW, 70 * SECOND, TO.arrived)),
-        ("60", look(ShardOffset(AT), Peek(TO, lag=SECOND)), LagThen(NOW - 11 * SECOND, 0 * SECOND, TO.arrived)),
-        ("60", look(ShardOffset(AT), Peek(TO, caught_up=True)), LagThen(NOW - 10 * SECOND, 0 * SECOND, TO.arrived)),
-        ("TRIM_HORIZON", look(ShardOffset(Unread()), Peek(TO)), LagThen(NOW, 20 * SECOND, None)),
-        ("TRIM_HORIZON", look(ShardOffset(Unread()), Peek(Ended())), LagThen(NOW, None, None)),
-        ("TRIM_HORIZON", look(ShardOffset(AT), Peek(TO)), None),
-        ("55", look(ShardOffset(AT), Peek(TO)), None),
+        ("50", look(ShardOffset(AT), ShardPeek(TO)), LagThen(NOW, MINUTE, AT.arrived)),
+        (
+            "50",
+            look(ShardOffset(AT, caught_up_at=NOW - 30 * SECOND), ShardPeek(TO)),
+            LagThen(NOW, 30 * SECOND, AT.arrived),
+        ),
+        (
+            "50",
+            look(ShardOffset(AT, quiet_until=NOW - 40 * SECOND), ShardPeek(TO)),
+            LagThen(NOW, 40 * SECOND, AT.arrived),
+        ),
+        ("50", look(ShardOffset(AT), ShardPeek(Ended())), LagThen(NOW, MINUTE, AT.arrived)),
+        (
+            "50",
+            look(ShardOffset(AT), ShardPeek(None, caught_up=True)),
+            LagThen(NOW - 10 * SECOND, 0 * SECOND, AT.arrived),
+        ),
+        ("50", look(ShardOffset(AT), ShardPeek(None, lag=MINUTE)), LagThen(NOW - 10 * SECOND, None, AT.arrived)),
+        ("50", look(ShardOffset(ReadTo("50")), ShardPeek(TO)), LagThen(NOW, 20 * SECOND, None)),
+        ("60", look(ShardOffset(AT), ShardPeek(TO, lag=MINUTE)), LagThen(NOW, 70 * SECOND, TO.arrived)),
+        ("60", look(ShardOffset(AT), ShardPeek(TO, lag=SECOND)), LagThen(NOW - 11 * SECOND, 0 * SECOND, TO.arrived)),
+        (
+            "60",
+            look(ShardOffset(AT), ShardPeek(TO, caught_up=True)),
+            LagThen(NOW - 10 * SECOND, 0 * SECOND, TO.arrived),
+        ),
+        ("TRIM_HORIZON", look(ShardOffset(Unread()), ShardPeek(TO)), LagThen(NOW, 20 * SECOND, None)),
+        ("TRIM_HORIZON", look(ShardOffset(Unread()), ShardPeek(Ended())), LagThen(NOW, None, None)),
+        ("TRIM_HORIZON", look(ShardOffset(AT), ShardPeek(TO)), None),
+        ("55", look(ShardOffset(AT), ShardPeek(TO)), None),
     ],
 )
 def test_the_lag_by_one_look(checkpoint: str, made: ShardLook, expected: LagThen | None) -> None:
@@ -181,7 +197,7 @@ def test_the_lag_by_one_look(checkpoint: str, made: ShardLook, expected: LagThen
 def test_batch_rate_counts_once_and_only_after_the_commit() -> None:
     clock = FakeClock()
     lag = LeaseLag(Lease("s", TRIM_HORIZON), clock)
-    first = ShardLook(clock.now(), ShardOffset(Unread()), Peek(AT, rows=60, bytes=6000))
+    first = ShardLook(clock.now(), ShardOffset(Unread()), ShardPeek(AT, rows=60, bytes=6000))
     lag.has_looked(first)
     clock.advance(MINUTE)
     running = lag.report(TRIM_HORIZON)
@@ -197,13 +213,13 @@ def test_batch_rate_counts_once_and_only_after_the_commit() -> None:
 
 
 def replace_begin(made: ShardLook) -> ShardLook:
-    return made._replace(begin=replace(made.begin, position=AT), found=Peek(None, True, rows=0, bytes=0))
+    return made._replace(begin=replace(made.begin, position=AT), found=ShardPeek(None, True, rows=0, bytes=0))
 
 
 def test_a_position_that_was_moved_back_is_not_reported() -> None:
     lag = LeaseLag(Lease("s", Checkpoint("50")), FakeClock())
     assert lag.report(Checkpoint("50")) is None, "nothing has been planned yet"
-    lag.has_looked(look(ShardOffset(AT), Peek(TO)))
+    lag.has_looked(look(ShardOffset(AT), ShardPeek(TO)))
     assert lag.report(Checkpoint("60")) is not None
     assert lag.report(Checkpoint("50")) is None
     assert lag.report(AT_TIMESTAMP) is None

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from sublet.protocol.aggregation import aggregate
-from sublet.spark.read.counting import Share
+from sublet.spark.read.counting import BatchShare
 
 from tests.spark.memory_query import MemoryQuery, memory_query
 
@@ -30,22 +30,26 @@ def put(query: MemoryQuery, sizes: list[int], rows: int = 1) -> None:
 @pytest.mark.parametrize(
     ("sizes", "rows", "limit"),
     [
-        ([KB] * 2000, 1, Share(records=100)),
-        ([KB] * 2000, 1, Share(bytes=100 * KB)),
-        ([60 * KB] * 100, 1, Share(bytes=100 * KB)),
-        ([1000 * KB] * 20, 1, Share(bytes=1024 * KB)),
-        ([50 * KB] * 100, 100, Share(records=250)),
-        ([50 * KB] * 100, 100, Share(bytes=120 * KB)),
-        ([KB] * 10_000, 1, Share(records=1_100)),
-        (Random(7).choices((10, 100, 30 * KB), k=1000), 1, Share(bytes=100 * KB)),
-        ([KB] * 6000, 1, Share(span=600 * SECOND)),
+        ([KB] * 2000, 1, BatchShare(records=100)),
+        ([KB] * 2000, 1, BatchShare(bytes=100 * KB)),
+        ([60 * KB] * 100, 1, BatchShare(bytes=100 * KB)),
+        ([1000 * KB] * 20, 1, BatchShare(bytes=1024 * KB)),
+        ([50 * KB] * 100, 100, BatchShare(records=250)),
+        ([50 * KB] * 100, 100, BatchShare(bytes=120 * KB)),
+        ([KB] * 10_000, 1, BatchShare(records=1_100)),
+        (Random(7).choices((10, 100, 30 * KB), k=1000), 1, BatchShare(bytes=100 * KB)),
+        ([KB] * 6000, 1, BatchShare(span=600 * SECOND)),
     ],
 )
 @pytest.mark.parametrize("shards", [1, 3])
-def test_limited_query_fetches_at_most_twice_its_bytes(shards: int, sizes: list[int], rows: int, limit: Share) -> None:
+def test_limited_query_fetches_at_most_twice_its_bytes(
+    shards: int, sizes: list[int], rows: int, limit: BatchShare
+) -> None:
     query = memory_query(shards)
     put(query, sizes, rows)
-    query.run_all(Share(limit.records and limit.records * shards, limit.bytes and limit.bytes * shards, limit.span))
+    query.run_all(
+        BatchShare(limit.records and limit.records * shards, limit.bytes and limit.bytes * shards, limit.span)
+    )
     assert query.stream.fetched_bytes <= AT_MOST * sum(sizes)
     assert len(query.all_rows) == len(sizes) * rows
     assert len(query.rows) > 2

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.stream_info import Placement, RecordDistribution
-from sublet.spark.options import Use
-from sublet.spark.read.counting import Share
+from sublet.spark.options import UseOfLeases
+from sublet.spark.read.counting import BatchShare
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
@@ -154,7 +154,7 @@ def test_limits_count_the_rows_that_are_delivered(distribution: RecordDistributi
         else:
             query.stream.inner.put("k", b"plain-%d" % number)
     query.clock.sleep(5 * SECOND)
-    query.run_all(Share(records=16))
+    query.run_all(BatchShare(records=16))
     sizes = [len(rows) for rows in query.rows if rows]
     if distribution is BY_KEY:
         assert sizes == [8, 2], "of the one shard that has the key: eight rows are its share"
@@ -207,7 +207,7 @@ def test_a_batch_read(distribution: RecordDistribution | None, delivered: int) -
     put_aggregates(query, 5)
     query.clock.sleep(5 * SECOND)
     connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
-    tasks = plan_batch(only(connection), options(Use.BATCH), ReadScope())
+    tasks = plan_batch(only(connection), options(UseOfLeases.BATCH), ReadScope())
     assert len(rows_of(connection, tasks)) == delivered
 
 
@@ -231,7 +231,7 @@ def test_records_placed_by_kinesis_are_never_lost_however_it_is_switched(seed: i
             query.clock.sleep(chance.randrange(3, 8) * MINUTE)
             if len(query.rows) < len(query.log):
                 query.run()
-            query.run_all(Share(records=chance.randrange(1, 20)))
+            query.run_all(BatchShare(records=chance.randrange(1, 20)))
     query.clock.sleep(HOUR)
     found = data_of(query.run_all())
     assert found.keys() >= set(wanted)

@@ -26,7 +26,7 @@ from sublet.spark.pipeline.running import run_pipeline, schema_of
 from sublet.spark.pipeline.session import cause_of
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
 from sublet.spark.pipeline.tables import Tables, open_tables
-from sublet.spark.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.spark.pipeline.transforming import transformed
 from sublet.system.clock import SystemClock
 
@@ -73,8 +73,8 @@ def settings(stream: FlightStream, folder: Path, **given: Any) -> PipelineSettin
     return pipeline_settings(**{**wanted, **given})
 
 
-def run(spark: SparkSession, given: PipelineSettings, tables: Tables | None = None) -> Tally:
-    tally = Tally()
+def run(spark: SparkSession, given: PipelineSettings, tables: Tables | None = None) -> RunTally:
+    tally = RunTally()
     run_pipeline(spark, given, tally, PlainLines(print), SystemClock(), lambda: False, tables)
     return tally
 

@@ -19,7 +19,7 @@ from sublet.spark.pipeline.parquet_tables import write_files
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
 from sublet.spark.pipeline.tables import open_tables
-from sublet.spark.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -60,7 +60,7 @@ def settings(stream: FlightStream, folder: Path, schema: str = str(EXAMPLE / "fl
     )
 
 
-def run(spark: SparkSession, given: PipelineSettings, fails_after: int | None = None) -> Tally:
+def run(spark: SparkSession, given: PipelineSettings, fails_after: int | None = None) -> RunTally:
     left = fails_after
 
     def write(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def run(spark: SparkSession, given: PipelineSettings, fails_after: int | None = 
             raise ConnectionError("the store is out of reach")
         left = None if left is None else left - 1
 
-    tally = Tally()
+    tally = RunTally()
     tables = open_tables(spark, given, write)
     run_pipeline(spark, given, tally, PlainLines(print), SystemClock(), lambda: False, tables)
     return tally

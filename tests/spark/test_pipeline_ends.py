@@ -16,7 +16,7 @@ from sublet.spark.pipeline.parquet_tables import write_files
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tables import open_tables
-from sublet.spark.pipeline.tally import PlainLines, Tally
+from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -59,7 +59,7 @@ def test_the_batch_under_way_is_the_last(
         options={"stream": stream.name},
         spark={},
     )
-    tally, tables = Tally(), open_tables(spark, given, asked_in_mid_batch)
+    tally, tables = RunTally(), open_tables(spark, given, asked_in_mid_batch)
     run_pipeline(spark, given, tally, PlainLines(print), SystemClock(), lambda: bool(asked), tables)
     assert asked[0].endswith("raw"), "asked before the batch's other tables were written"
     assert tally.rows["raw"] == first == tally.rows["parsed"] + tally.rows["rejected"]

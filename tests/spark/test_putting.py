@@ -14,10 +14,10 @@ from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import RecordRefused, SettingsError, StreamUnavailable
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import NewRecord, Polled, PutRefused
+from sublet.protocol.records import GetRecordsReply, NewRecord, PutRefused
 from sublet.protocol.stream_info import PutRecord, RecordDistribution
 from sublet.putting.placing_source import AUTO_PUTS_ALONE
-from sublet.spark.options import Use
+from sublet.spark.options import UseOfLeases
 from sublet.spark.read.pace import CallPace
 from sublet.spark.write.sink import Written, check_columns, new_records, put_rows
 from sublet.testing.memory import MemoryStream
@@ -60,7 +60,7 @@ def put_all(writer: MemoryWriter, rows: Sequence[NewRecord], *, aggregate: bool 
         "partitionKey": pa.array([row.partition_key for row in rows], pa.string()),
         "explicitHashKey": pa.array([row.explicit_hash_key for row in rows], pa.string()),
     }
-    chosen = options(Use.WRITE, aggregate=str(aggregate).lower(), patience="30s")
+    chosen = options(UseOfLeases.WRITE, aggregate=str(aggregate).lower(), patience="30s")
     return put_rows(chosen, lambda _: (writer, connection), iter([pa.RecordBatch.from_pydict(columns)]))
 
 
@@ -79,7 +79,7 @@ def stored(stream: MemoryStream) -> list[bytes]:
         iterator: str | None = stream.open(shard.shard_id, ReadPosition(IteratorType.TRIM_HORIZON))
         while iterator is not None:
             reply = stream.poll(iterator, 10_000)
-            assert isinstance(reply, Polled)
+            assert isinstance(reply, GetRecordsReply)
             page = reply.page
             found += [r.data for r in deaggregate(page.records, KeysInside(shard.hash_key_range)).user_records]
             iterator = reply.next_iterator if page.records else None
@@ -234,7 +234,7 @@ class Sink:
 
     def write(self, rows: Columns, **given: str) -> Written:
         batch = pa.RecordBatch.from_pydict({name: pa.array(column, TYPES[name]) for name, column in rows.items()})
-        return put_rows(options(Use.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
+        return put_rows(options(UseOfLeases.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
 
     @property
     def said(self) -> list[str]:

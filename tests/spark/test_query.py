@@ -11,9 +11,9 @@ from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
-from sublet.spark.options import Use
+from sublet.spark.options import UseOfLeases
 from sublet.spark.plan.offsets import Unread
-from sublet.spark.read.counting import Share
+from sublet.spark.read.counting import BatchShare
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.testing.memory import MemoryStream
@@ -64,7 +64,7 @@ class World:
         self.produce()
         if chance.random() < 0.15:
             self.reshard()
-        if chance.random() < 0.7 and query.plan(Share(records=30) if chance.random() < 0.5 else Share()):
+        if chance.random() < 0.7 and query.plan(BatchShare(records=30) if chance.random() < 0.5 else BatchShare()):
             if chance.random() < 0.3:  # planned, and then killed
                 query.restart()
             rows = query.run()
@@ -162,8 +162,8 @@ def test_start_at_timestamp_leaves_out_earlier_records_through_a_reshard() -> No
     assert sorted(row.data for row in late.run_all()) == sorted(wanted)
 
 
-@pytest.mark.parametrize("limit", [Share(records=7), Share(bytes=20)])
-def test_limits_by_records_and_bytes_hold_for_every_batch_and_lose_nothing(limit: Share) -> None:
+@pytest.mark.parametrize("limit", [BatchShare(records=7), BatchShare(bytes=20)])
+def test_limits_by_records_and_bytes_hold_for_every_batch_and_lose_nothing(limit: BatchShare) -> None:
     query = memory_query(2)
     wanted = put(query, 100)
     assert sorted(row.data for row in query.run_all(limit)) == sorted(wanted)
@@ -177,7 +177,7 @@ def test_an_aggregate_is_never_cut() -> None:
     query = memory_query(1)
     for _ in range(3):
         query.stream.inner.put("k", aggregate([("k", None, b"x")] * 10))
-    query.run_all(Share(records=7))
+    query.run_all(BatchShare(records=7))
     assert [len(rows) for rows in query.rows] == [10, 10, 10]
 
 
@@ -186,7 +186,7 @@ def test_limit_by_span_reads_so_much_arrival_time_in_a_batch() -> None:
     for number in range(10):
         put(query, 5, first=5 * number)
         query.clock.sleep(60 * SECOND)
-    query.run_all(Share(span=120 * SECOND))
+    query.run_all(BatchShare(span=120 * SECOND))
     assert [len(rows) for rows in query.rows[:4]] == [11, 10, 10, 10]
     assert len(query.all_rows) == 50
 
@@ -202,7 +202,7 @@ def test_available_now_reads_the_records_present_at_the_start() -> None:
         put(query, 5, first=1000 + 5 * number)
         if number == 3:
             query.stream.inner.split("shardId-000000000001")
-        if not query.plan(Share(records=20) if number < 2 else Share()):
+        if not query.plan(BatchShare(records=20) if number < 2 else BatchShare()):
             break
         query.run()
         query.clock.sleep(SECOND)
@@ -216,7 +216,7 @@ def test_throttled_polls_and_expired_iterators_are_waited_out() -> None:
         chance.choice((PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED)) if chance.random() < 0.4 else None
     )
     wanted = put(query, 200)
-    assert sorted(row.data for row in query.run_all(Share(records=50))) == sorted(wanted)
+    assert sorted(row.data for row in query.run_all(BatchShare(records=50))) == sorted(wanted)
     assert len(query.stream.refusals) > 10
 
 
@@ -393,15 +393,15 @@ def test_a_shard_that_ends_where_a_limited_batch_has_read_to_is_read_to_its_end(
     query = memory_query(1)
     wanted = put(query, 10)
     query.clock.sleep(2 * SECOND)
-    query.run_all(Share(records=100))
+    query.run_all(BatchShare(records=100))
     query.stream.inner.split("shardId-000000000000")
     wanted += put(query, 10, first=10)
     query.clock.sleep(20 * SECOND)
-    assert sorted(row.data for row in query.run_all(Share(records=100))) == sorted(wanted)
+    assert sorted(row.data for row in query.run_all(BatchShare(records=100))) == sorted(wanted)
 
 
 def batch_rows(query: MemoryQuery, wanted: ReadScope = ReadScope(), /, **given: str) -> list[Row]:  # noqa: B008 - frozen
-    query.options = options(Use.BATCH, **given)
+    query.options = options(UseOfLeases.BATCH, **given)
     connection = query.connection(CallPace.of_task(query.clock, query.clock.sleep))
     return rows_of(connection, plan_batch(only(connection), query.options, wanted))
 
@@ -454,7 +454,7 @@ def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:
 
 
 def test_checkpoints_read_back_as_they_are_written() -> None:
-    given = options(Use.BATCH, startCheckpoints='{"shardId-0": "49:3", "shardId-1": "SHARD_END"}')
+    given = options(UseOfLeases.BATCH, startCheckpoints='{"shardId-0": "49:3", "shardId-1": "SHARD_END"}')
     assert given.start_checkpoints == {"shardId-0": Checkpoint("49", 3), "shardId-1": Checkpoint("SHARD_END")}
 
 

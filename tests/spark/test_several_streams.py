@@ -12,10 +12,10 @@ import pytest
 from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamUnavailable
 from sublet.protocol.stream_key import StreamKey
-from sublet.spark.options import Use
+from sublet.spark.options import UseOfLeases
 from sublet.spark.plan.offsets import offset_from_json
 from sublet.spark.read.connection import StreamsAccess
-from sublet.spark.read.counting import Share
+from sublet.spark.read.counting import BatchShare
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
 from sublet.testing.memory import MemoryStream
 from sublet.testing.memory.streams import MemoryStreams
@@ -50,7 +50,7 @@ def test_exactly_once_through_reshards_crashes_limits_and_streams_that_come(seed
         if chance.random() < 0.2:
             stream = query.streams[name].inner
             stream.split(chance.choice([s for s in stream.list_shards() if s.is_open]).shard_id)
-        if chance.random() < 0.7 and query.plan(Share(records=20) if chance.random() < 0.5 else Share()):
+        if chance.random() < 0.7 and query.plan(BatchShare(records=20) if chance.random() < 0.5 else BatchShare()):
             rows = query.run()
             if chance.random() < 0.3:
                 query.restart()
@@ -64,7 +64,7 @@ def test_exactly_once_through_reshards_crashes_limits_and_streams_that_come(seed
 def test_a_limit_is_that_of_the_whole_batch() -> None:
     query = SeveralQuery("ab", stream="a,b")
     wanted = query.put_into_each(40)
-    query.run_all(Share(records=12))
+    query.run_all(BatchShare(records=12))
     assert query.read == sorted(wanted)
     assert max(map(len, query.rows)) <= 12
 
@@ -184,7 +184,7 @@ def test_available_now_reads_the_records_and_streams_present_at_the_start() -> N
     query.create("c")
     query.put("c", 10)
     query.clock.sleep(DISCOVERY)
-    query.run_all(Share(records=20))
+    query.run_all(BatchShare(records=20))
     assert query.read == sorted(wanted)
 
 
@@ -222,7 +222,7 @@ def test_a_batch_read_of_several_between_checkpoints_of_one() -> None:
     query.clock.sleep(2 * SECOND)
     key: StreamKey = query.key("a")
     ended = json.dumps({f"{key}:shardId-{n:012}": "SHARD_END" for n in range(2)})
-    opts = options(Use.BATCH, stream="a,b", startCheckpoints=ended)
+    opts = options(UseOfLeases.BATCH, stream="a,b", startCheckpoints=ended)
     assert opts.streams is not None
     streams = MemoryStreams(opts.streams, query.streams)
     access = StreamsAccess(streams, query._task_access, query.clock, query.clock.sleep, query.memory_log)

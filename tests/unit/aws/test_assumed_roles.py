@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.aws.access import Access, Role
+from sublet.aws.access import Role, ServiceAccess
 from sublet.aws.assumed_roles import connection_of, session_of
 from sublet.aws.clients import kinesis_client
 from sublet.errors import AwsNotConfigured
@@ -30,10 +30,10 @@ aws_secret_access_key = s
 
 
 @contextmanager
-def role_of(lasts: timedelta | None) -> Iterator[tuple[Sts, Access]]:
+def role_of(lasts: timedelta | None) -> Iterator[tuple[Sts, ServiceAccess]]:
     with sts(lasts) as server:
         role = Role(arn=ARN, session_name="audit", external_id="e-7", sts_endpoint_url=server.url)
-        yield server, Access(region="eu-west-1", role=role)
+        yield server, ServiceAccess(region="eu-west-1", role=role)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_a_role_that_may_not_be_assumed_is_named_without_the_external_id() -> No
 
 
 def test_session_without_a_role_has_the_processs_credentials() -> None:
-    assert key_of(session_of(Access(region="eu-west-1"))) == "AKIAOWN"
+    assert key_of(session_of(ServiceAccess(region="eu-west-1"))) == "AKIAOWN"
 
 
 def test_a_profile_may_assume_the_role_and_say_the_external_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ def test_a_profile_may_assume_the_role_and_say_the_external_id(monkeypatch: pyte
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     with sts(timedelta(hours=1)) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
-        assert key_of(session_of(Access(profile="audit"))) == "ASIA1"
+        assert key_of(session_of(ServiceAccess(profile="audit"))) == "ASIA1"
     [asked] = server.asked
     assert (asked["RoleArn"], asked["ExternalId"]) == (ARN, "e-7")

@@ -15,7 +15,7 @@ from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports
-from sublet.metric_names import Metric, Per
+from sublet.metric_names import Metric, MetricScope
 from sublet.ports import Log, Metrics, Ports
 from sublet.settings import MetricsByShard, Settings
 from sublet.testing.memory import MemoryLog, MemoryMetrics
@@ -148,7 +148,7 @@ def test_metric_of_over_a_hundred_values_takes_several_lines(capsys: pytest.Capt
 def test_each_metric_has_its_own_unit(capsys: pytest.CaptureFixture[str], metric: Metric) -> None:
     metrics = EmfMetrics("orders")
     of_several = "123456789012:eu:1700000000:shardId-0"
-    metrics.put(metric, 1, shard_id=of_several if metric.per is Per.STREAM else None)
+    metrics.put(metric, 1, shard_id=of_several if metric.per is MetricScope.STREAM else None)
     metrics.flush()
     assert [definition(line)["Metrics"] for line in lines(capsys)] == [
         [{"Name": metric.value, "Unit": metric.unit.value}]

@@ -13,7 +13,7 @@ from sublet.command_line.run import DESCRIPTION
 from sublet.command_line.settings_options import option_of, settings_of
 from sublet.errors import SettingsError
 from sublet.operate.cli.main import parser
-from sublet.settings import DEFINITIONS, Mode, Only, Settings, StreamChoice
+from sublet.settings import DEFINITIONS, Mode, OnlyFor, Settings, StreamChoice
 
 NAMED = ("--application", "orders", "--stream", "events", "--handler", "orders:handle")
 
@@ -83,7 +83,7 @@ def test_each_setting_of_a_process_is_an_option(
         others = ["--reading", "fan_out"]
     named = [word for word in NAMED if setting.name != "streams" or word not in ("--stream", "events")]
     arguments = [*named, *others, option_of(setting.name), "m:f" if setting.name == "handler" else text]
-    if setting.only is Only.LAMBDA:
+    if setting.only is OnlyFor.LAMBDA:
         with pytest.raises(SystemExit):
             settings(*arguments)
     else:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from rich.console import Console, RenderableType
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
 from demo.snapshot import Part, Phase, Snapshot
@@ -31,8 +31,8 @@ def shard(number: int, quarters: tuple[int, int], *parents: int, is_open: bool =
     )
 
 
-FREE = shard_status(4, Word.WAITING, Because.PARENTS, owner=None)
-BUSY = shard_status(0, Word.BEHIND, Because.LAG_NEVER_FELL, lag=timedelta(seconds=90), owner="flights-lambda-0")
+FREE = shard_status(4, Status.WAITING, StatusReason.PARENTS, owner=None)
+BUSY = shard_status(0, Status.BEHIND, StatusReason.LAG_NEVER_FELL, lag=timedelta(seconds=90), owner="flights-lambda-0")
 SHARDS = (
     shard(0, (0, 1)),
     shard(1, (1, 2)),

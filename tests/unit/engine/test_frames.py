@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 
 import pytest
 import sublet
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.session.session import LeaseSession
 from sublet.handler import Batch
 from sublet.handlers.load import handler_of
@@ -61,7 +61,7 @@ def from_page_to_handler(settings: Settings) -> list[str]:
     world = EngineWorld(settings)
     world.handler = handler_of(handle, settings)  # type: ignore[assignment] # as a handler
     world.put("a")
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     [stack] = stacks
     return list(map(shown, stack))
 

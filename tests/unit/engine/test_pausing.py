@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as with_other
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.tick import LeaseManager
@@ -119,7 +119,7 @@ def test_a_held_lease_is_released_within_ten_seconds_with_everything_checkpointe
     world.at(15 * SECOND, lambda: pause(world))
     report = world.window(lasts=10 * MINUTE)
     assert 15 * SECOND < world.clock.now() - world.began <= 15 * SECOND + WITHIN + SECOND
-    assert only(report).outcome is Outcome.WINDOW_ENDED
+    assert only(report).outcome is SessionOutcome.WINDOW_ENDED
     assert only(report).kept is None
     lease = world.table.lease()
     assert lease.lease_owner is None
@@ -151,7 +151,7 @@ def test_other_shards_go_on_while_one_is_paused() -> None:
 def test_window_ended_by_a_pause_prompts_a_tick_that_dispatches_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     world.at(5 * SECOND, lambda: pause(world))
-    assert world.window(lasts=MINUTE).next is Next.PROMPT
+    assert world.window(lasts=MINUTE).next is AfterWindow.PROMPT
     assert dispatched(world) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.process_end import ProcessEndReason
 from sublet.engine.process_health import HungCall, ProcessHealth
 
 from tests.doubles.engine_world import EngineWorld
@@ -22,7 +22,7 @@ def test_end_callback_may_ask_for_hung_calls(world: EngineWorld) -> None:
     health.ends_at_once.on_set(lambda: told.append(health.is_hung("a") and len(health.hung_calls()) == 1))
     health.note_hung(HungCall("a", "a", "handle", world.clock.steady()))
     assert told == [True]
-    assert health.ends_now is Ending.ALL_SLOTS_HANG
+    assert health.ends_now is ProcessEndReason.ALL_SLOTS_HANG
 
 
 def test_process_end_is_logged_once_and_stays(world: EngineWorld) -> None:
@@ -33,5 +33,5 @@ def test_process_end_is_logged_once_and_stays(world: EngineWorld) -> None:
     health.note_returned(call)
     health.note(OSError(errno.EMFILE, "too many open files"))
     assert told == ["ended"]
-    assert health.ends_now is Ending.ALL_SLOTS_HANG
+    assert health.ends_now is ProcessEndReason.ALL_SLOTS_HANG
     assert [line.message for line in world.log.lines] == ["this process ends"]

@@ -12,8 +12,8 @@ from sublet.errors import DestinationRefused
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.handlers.load import handler_of
-from sublet.operate.redrive import Redrive, Redriven
-from sublet.ports import Counted, HeldBack, KeptBatch, Removal
+from sublet.operate.redrive import Redrive, RedriveProgress
+from sublet.ports import HeldBack, KeptBatch, RemovalResult, StoreCounts
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -48,15 +48,15 @@ class Given:
     """A store that gives what it is made of. `answers`: what removing each says, by name; or raises."""
 
     given: Iterable[KeptBatch | HeldBack]
-    answers: Mapping[str, Removal | BaseException] = field(default_factory=dict)
+    answers: Mapping[str, RemovalResult | BaseException] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    counts: list[Counted] = field(default_factory=lambda: [Counted(0)])
+    counts: list[StoreCounts] = field(default_factory=lambda: [StoreCounts(0)])
     closed: bool = False
 
     def put(self, batch: SetAsideBatch) -> None: ...
 
-    def counted(self) -> Counted:
+    def counted(self) -> StoreCounts:
         return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
 
     def kept(self, _: str) -> Generator[KeptBatch | HeldBack, None, None]:
@@ -65,8 +65,8 @@ class Given:
         finally:
             self.closed = True
 
-    def remove(self, kept: KeptBatch) -> Removal:
-        answer = self.answers.get(kept.name, Removal.REMOVED)
+    def remove(self, kept: KeptBatch) -> RemovalResult:
+        answer = self.answers.get(kept.name, RemovalResult.REMOVED)
         if isinstance(answer, BaseException):
             raise answer
         self.removed.append(kept.name)
@@ -85,7 +85,7 @@ class Redriving:
         self.checkpointed: list[bool] = []
         """What each checkpoint of a bad batch's first record was answered."""
         self.bad: set[str] = set()
-        self.shown: list[Redriven] = []
+        self.shown: list[RedriveProgress] = []
         for each in kept:
             self.store.put(each)
 
@@ -95,7 +95,7 @@ class Redriving:
             self.checkpointed.append(given.checkpoint(given.records[0]))
             raise ValueError("still bad")
 
-    def run(self, **changes: Any) -> Redriven:
+    def run(self, **changes: Any) -> RedriveProgress:
         redrive = Redrive(self.store, HandlerFunctions(self.handle), SETTINGS, FakeClock(), self.log, self.shown.append)
         return replace(redrive, **changes).run()
 
@@ -110,7 +110,7 @@ def kept_in(redriving: Redriving) -> list[SetAsideBatch | None]:
 
 def test_each_shard_is_done_in_its_order_and_nothing_is_left() -> None:
     redriving = Redriving(batch(100), batch(9), batch(20, "shard-b"), batch(30))
-    assert redriving.run() == Redriven(batches=4, records_done=8, done=4)
+    assert redriving.run() == RedriveProgress(batches=4, records_done=8, done=4)
     assert redriving.called == [("shard-a", "9"), ("shard-a", "30"), ("shard-a", "100"), ("shard-b", "20")]
     assert kept_in(redriving) == []
     assert redriving.calls[0].attempt == 4
@@ -268,7 +268,7 @@ def test_ctrl_c_in_a_call_ends_the_redrive_and_removes_nothing() -> None:
 
 def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:
     redriving = Redriving(batch(100), batch(200))
-    assert redriving.run(dry_run=True) == Redriven(batches=2, records_done=4, done=2)
+    assert redriving.run(dry_run=True) == RedriveProgress(batches=2, records_done=4, done=2)
     assert redriving.calls == []
     assert len(kept_in(redriving)) == 2
 
@@ -372,7 +372,7 @@ def test_a_batch_is_known_to_be_redriven() -> None:
 
 
 def test_overwritten_batch_stays_and_is_reported() -> None:
-    store = Given([KeptBatch("one", batch(100)), KeptBatch("two", batch(200))], {"one": Removal.STAYS})
+    store = Given([KeptBatch("one", batch(100)), KeptBatch("two", batch(200))], {"one": RemovalResult.STAYS})
     done = Redriving(store=store).run()
     assert (done.done, done.changed, done.stays, done.records_done) == (1, 1, 1, 4)
 
@@ -380,7 +380,7 @@ def test_overwritten_batch_stays_and_is_reported() -> None:
 def test_redrive_stops_when_another_removed_its_batch() -> None:
     """The first to find that what it has handled was removed by the other, which goes on."""
     given = [KeptBatch(name, batch(100)) for name in ("one", "two")]
-    store = Given(given, {"one": Removal.GONE})
+    store = Given(given, {"one": RemovalResult.GONE})
     redriving = Redriving(store=store)
     done = redriving.run()
     assert (done.is_shared, done.done, len(redriving.calls)) == (True, 0, 1)
@@ -393,7 +393,7 @@ def test_redrive_counts_batches_held_back_and_names_their_groups() -> None:
     """
     given = [KeptBatch(str(first), batch(first)) for first in range(10, 30, 2)]
     foreign = KeptBatch("foreign", batch(300, application="audit"))
-    store = Given([*given, foreign, HeldBack("orders.shard-a", 10)], counts=[Counted(29, 2), Counted(27, 2)])
+    store = Given([*given, foreign, HeldBack("orders.shard-a", 10)], counts=[StoreCounts(29, 2), StoreCounts(27, 2)])
     redriving = Redriving(store=store)
     redriving.bad = {str(first) for first in range(10, 30, 2)}
     done = redriving.run()

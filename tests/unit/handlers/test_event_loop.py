@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 from sublet.call_turn import TURN, Turn
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
 from sublet.handlers.contract import finished
@@ -177,8 +177,8 @@ def test_exiting_call_fails_its_own_batch_and_other_leases_go_on(fault: type[Bas
 
     world.handler.script = handler_of(fail_later if is_async else fail).handle
     found = outcomes(world.window())
-    assert found.pop(poisoned) is Outcome.HANDLER_FAILED
-    assert set(found.values()) == {Outcome.WINDOW_ENDED}
+    assert found.pop(poisoned) is SessionOutcome.HANDLER_FAILED
+    assert set(found.values()) == {SessionOutcome.WINDOW_ENDED}
     assert world.handler.data() == [b"b"]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.handlers.load import handler_of
 from sublet.settings import HandlerContract
 
@@ -52,7 +52,7 @@ def test_kclpy_sample_handles_all_and_checkpoints_at_its_shutdown(
 ) -> None:
     world = EngineWorld(KCL)
     _, last = world.put("a", "b")
-    assert only(window(world)).outcome is Outcome.CAUGHT_UP
+    assert only(window(world)).outcome is SessionOutcome.CAUGHT_UP
     assert str(world.table.lease().checkpoint) == last
     said = capsys.readouterr().err
     assert said.count("Record (Partition Key: key-") == 2
@@ -64,7 +64,7 @@ def test_kclpy_sample_ends_a_shard_at_a_reshard(sample: Any, capsys: pytest.Capt
     world.put("a")
     world.shards.split(SHARD)
     report = window(world, item=world.item(SHARD))
-    assert report.leases[0].outcome is Outcome.SHARD_ENDED
+    assert report.leases[0].outcome is SessionOutcome.SHARD_ENDED
     assert world.table.lease().is_ended
     assert "Shard has ended checkpointing" in capsys.readouterr().err
 
@@ -83,7 +83,7 @@ def test_kclpy_sample_catches_our_errors_as_kclpys(sample: Any, capsys: pytest.C
         made.append(processor)
 
     sample.RecordProcessor.__init__ = due_at_once
-    assert only(window(world)).outcome is Outcome.LEASE_LOST
+    assert only(window(world)).outcome is SessionOutcome.LEASE_LOST
     said = capsys.readouterr()
     assert "Encountered shutdown exception, skipping checkpoint" in said.out
     assert "Encountered an exception" not in said.err

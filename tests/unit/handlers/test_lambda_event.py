@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken, HandlerNotLoadable
 from sublet.handlers.lambda_context import FunctionIdentity, LambdaContext
 from sublet.handlers.lambda_event import LambdaEventHandler, turn_of
@@ -335,7 +335,10 @@ def test_hung_lambda_handler_ends_the_process_without_another_call() -> None:
     worker = world.worker()
     report = worker.run_window(world.item(), "invocation", world.clock.steady() + timedelta(minutes=10))
     assert len(events) == 1
-    assert sorted(lease.outcome for lease in report.leases) == [Outcome.HANDLER_HUNG, Outcome.WINDOW_ENDED]
+    assert sorted(lease.outcome for lease in report.leases) == [
+        SessionOutcome.HANDLER_HUNG,
+        SessionOutcome.WINDOW_ENDED,
+    ]
     assert worker.health.ends_now is not None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import HandlerNotLoadable, LeaseTableUnavailable
 from sublet.handlers.kcl_checkpointer import CheckpointError
 from sublet.handlers.load import handler_of
@@ -73,7 +73,7 @@ def test_record_processor_is_called_in_kclpys_order() -> None:
     told: Told = []
     world = EngineWorld(KCL)
     _, last = world.put("a", "b")
-    assert only(window(world, processor_of(told))).outcome is Outcome.CAUGHT_UP
+    assert only(window(world, processor_of(told))).outcome is SessionOutcome.CAUGHT_UP
     assert told == [
         ("initialize", SHARD, "TRIM_HORIZON", 0),
         ("process_records", 0, [b"a", b"b"], 0),
@@ -133,7 +133,7 @@ def test_a_shard_ends_when_it_has_checkpointed_its_end() -> None:
     world.put("a")
     world.shards.split(SHARD)
     report = window(world, processor_of(told), item=world.item(SHARD))
-    assert report.leases[0].outcome is Outcome.SHARD_ENDED
+    assert report.leases[0].outcome is SessionOutcome.SHARD_ENDED
     of_the_parent = told[: told.index(("shardEnded", 0)) + 1]
     assert [call[0] for call in of_the_parent] == ["initialize", "process_records", "shardEnded"]
     assert {call[1] for call in told if call[0] == "initialize"} >= {SHARD}
@@ -145,7 +145,7 @@ def test_processor_without_a_checkpoint_at_shard_end_is_asked_again() -> None:
     world.put("a")
     world.shards.split(SHARD)
     report = window(world, processor_of(told, checkpoints=False), item=world.item(SHARD))
-    assert report.leases[0].outcome is Outcome.HANDLER_FAILED
+    assert report.leases[0].outcome is SessionOutcome.HANDLER_FAILED
     assert [call[0] for call in told][2:] == ["shardEnded", "shardEnded", "shutdownRequested", "leaseLost"]
     assert not world.table.lease().is_ended
 
@@ -181,7 +181,7 @@ def test_a_processor_whose_lease_is_taken_is_notified_and_may_not_checkpoint() -
             except CheckpointError as error:
                 raised.append(error.value)
 
-    assert only(window(world, processor_of(told, steal))).outcome is Outcome.LEASE_LOST
+    assert only(window(world, processor_of(told, steal))).outcome is SessionOutcome.LEASE_LOST
     assert raised == ["ShutdownException"] * 2
     assert [call[0] for call in told] == ["initialize", "process_records", "leaseLost"]
 
@@ -353,7 +353,7 @@ def test_older_versions_are_called_as_they_want(version: type[First | Second]) -
     world.put("c")
     world.shards.split(SHARD)
     report = window(world, version, item=world.item(SHARD))
-    assert report.leases[0].outcome is Outcome.SHARD_ENDED
+    assert report.leases[0].outcome is SessionOutcome.SHARD_ENDED
     assert version.told[:7] == [
         ("initialize", SHARD),
         ("process_records", 2),

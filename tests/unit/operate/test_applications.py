@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.decisions.manager.liveness import Sighting
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.errors import LeaseTableAccessDenied
 from sublet.operate.applications import applications
 from sublet.operate.cli.monitor.applications import as_json, lines_of, reads
@@ -69,13 +69,13 @@ def test_applications_list_the_worst_first_and_only_lease_tables() -> None:
         none=ApplicationRows(LeaseScan(())),
         failing=ApplicationRows(LeaseScan((replace(WELL, failing=HandlerFailure("ValueError", 2, NOW - MINUTE)),))),
     )
-    assert [(one.name, one.word, one.is_bad) for one in found] == [
+    assert [(one.name, one.worst_status, one.is_bad) for one in found] == [
         ("secret", None, True),
-        ("failing", Word.FAILING, True),
-        ("malformed", Word.OK, True),
+        ("failing", Status.FAILING, True),
+        ("malformed", Status.OK, True),
         ("none", None, False),
-        ("java", Word.UNKNOWN, False),
-        ("well", Word.OK, False),
+        ("java", Status.UNKNOWN, False),
+        ("well", Status.OK, False),
     ]
     assert found[0].problem == "not allowed on lease table secret"
 
@@ -95,8 +95,8 @@ def test_application_is_shown_as_paused() -> None:
     ended = Lease("shardId-000000000001", SHARD_END)
     (one,) = look(a_b=ApplicationRows(LeaseScan((WELL, ended)), Remembered({}), control))
     assert one.status is not None
-    assert (one.name, one.word) == ("a-b", Word.PAUSED)
-    assert one.status.words == {Word.PAUSED: 1, Word.ENDED: 1}
+    assert (one.name, one.worst_status) == ("a-b", Status.PAUSED)
+    assert one.status.statuses == {Status.PAUSED: 1, Status.ENDED: 1}
 
 
 def test_a_table_whose_name_no_application_can_have_is_named() -> None:
@@ -111,7 +111,7 @@ def test_an_account_in_memory_has_its_consumers() -> None:
     settings = Settings(application="orders-audit", stream="orders")
     account.compose(settings, account.tasks.signal(), may_create=True)
     (one,) = applications(account, SETTINGS)
-    assert (one.name, one.word, one.is_bad) == ("orders-audit", None, False)
+    assert (one.name, one.worst_status, one.is_bad) == ("orders-audit", None, False)
 
 
 def test_a_line_for_each_and_its_problem_below() -> None:
@@ -127,7 +127,7 @@ def test_a_line_for_each_and_its_problem_below() -> None:
         f"well OK 0s 1 {NOW:%Y-%m-%dT%H:%M:%SZ} 1 OK -",
         "'not allowed on sightings table well-sightings\\x1b'",
     ]
-    assert json.loads(json.dumps([as_json(one) for one in found]))[1]["words"] == {"OK": 1}
+    assert json.loads(json.dumps([as_json(one) for one in found]))[1]["statuses"] == {"OK": 1}
 
 
 def test_leases_of_a_multi_stream_kcl_are_counted() -> None:

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 from sublet.decisions.status.fleet_status import FleetStatus
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableNotFound, SubletError
 from sublet.operate.doctor import Doctor
 from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.rules.doctor import Check, Finding, Severity, findings
 from sublet.operate.rules.doctor_account import RULES, shard_quota, throttling
 from sublet.operate.rules.examination import (
-    Examined,
+    Examination,
     Executions,
     NotKnown,
+    QuotaUsage,
     RegisteredConsumer,
     RingingAlarm,
-    Throttled,
-    Usage,
+    ThrottledCounts,
     Volume,
 )
 from sublet.operate.rules.role_needs import DeployedRoles
@@ -57,7 +57,7 @@ def known_world() -> EngineWorld:
     return world
 
 
-def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
+def examined_world(world: EngineWorld | None = None, **given: Any) -> Examination:
     world = world or known_world()
     account = MemoryAccount(clock=world.clock, tasks=world.ports.tasks)
     account.create("events", 1)
@@ -65,14 +65,14 @@ def examined_world(world: EngineWorld | None = None, **given: Any) -> Examined:
     return Doctor(world.ports, settings, account, given.pop("inspection", MEASURED), **given).examine()
 
 
-def found(examined: Examined) -> dict[Check, list[Finding]]:
+def found(examined: Examination) -> dict[Check, list[Finding]]:
     by_check: dict[Check, list[Finding]] = {check: [] for check in Check}
     for each in findings(examined, RULES):
         by_check[each.check].append(each)
     return by_check
 
 
-def severities(examined: Examined) -> dict[Check, Severity]:
+def severities(examined: Examination) -> dict[Check, Severity]:
     """The findings that are not well; every other check has exactly one finding that is."""
     for check, some in found(examined).items():
         is_not_asked = check is Check.WRITE_PERMISSION and examined.denied_writes is None
@@ -99,7 +99,7 @@ def test_every_finding_that_is_not_well_says_what_to_do() -> None:
             assert each.then.endswith((".", "?")), each
 
 
-def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
+def fleet_with(examined: Examination, **changes: Any) -> FleetStatus:
     """The only shard changed."""
     assert isinstance(examined.fleet, FleetStatus)
     (shard,) = examined.fleet.shards
@@ -107,18 +107,18 @@ def fleet_with(examined: Examined, **changes: Any) -> FleetStatus:
 
 
 @pytest.mark.parametrize(
-    ("word", "command"),
+    ("status", "command"),
     [
-        (Word.STOPPED, "sublet workers"),
-        (Word.FAILING, "sublet skip"),
-        (Word.STALLED, "sublet skip"),
-        (Word.REWOUND, "sublet history"),
-        (Word.BEHIND, "sublet hot"),
+        (Status.STOPPED, "sublet workers"),
+        (Status.FAILING, "sublet skip"),
+        (Status.STALLED, "sublet skip"),
+        (Status.REWOUND, "sublet history"),
+        (Status.BEHIND, "sublet hot"),
     ],
 )
-def test_doctor_names_a_command_for_each_bad_status(word: Word, command: str) -> None:
+def test_doctor_names_a_command_for_each_bad_status(status: Status, command: str) -> None:
     healthy = examined_world()
-    some = found(replace(healthy, fleet=fleet_with(healthy, word=word)))
+    some = found(replace(healthy, fleet=fleet_with(healthy, status=status)))
     (said,) = some[Check.PROGRESS]
     assert said.severity is Severity.BAD
     assert f"`{command}`" in said.then
@@ -161,7 +161,7 @@ def test_orders_that_cannot_be_read_are_a_finding_and_no_line_in_the_log(
 
 def test_shards_of_which_nothing_is_known_are_not_called_untroubled() -> None:
     examined = examined_world()
-    examined = replace(examined, fleet=fleet_with(examined, word=Word.UNKNOWN))
+    examined = replace(examined, fleet=fleet_with(examined, status=Status.UNKNOWN))
     (finding,) = found(examined)[Check.PROGRESS]
     assert finding.severity is Severity.NOT_CHECKED
     assert finding.what == "1 of 1 shard UNKNOWN: `sublet status --watch` for five minutes says"
@@ -173,7 +173,7 @@ def test_records_that_were_trimmed_unhandled_are_bad() -> None:
     assert texts(examined, Check.RETENTION) == ["records of 1.0 h were trimmed before they were handled"]
 
 
-def everything_wrong() -> Examined:
+def everything_wrong() -> Examination:
     healthy = examined_world()
     scan, shards, description, info = healthy.scan, healthy.shards, healthy.description, healthy.info
     assert not isinstance(scan, NotKnown)
@@ -186,9 +186,9 @@ def everything_wrong() -> Examined:
         scan=replaced(scan, malformed=(MalformedRow("shardId-7", "no checkpoint"),)),
         skew=timedelta(minutes=6),
         other_stream="the leases belong to another stream",
-        fleet=fleet_with(healthy, word=Word.STOPPED, lag=20 * HOUR),
+        fleet=fleet_with(healthy, status=Status.STOPPED, lag=20 * HOUR),
         by_shard={SHARD: Volume(1024**2 * 0.95, 10)},
-        throttled=Throttled(7, 8),
+        throttled=ThrottledCounts(7, 8),
         description=replaced(description, distribution=RecordDistribution.AUTO),
         denied_reads=("kinesis:GetRecords",),
         denied_writes=("dynamodb:PutItem on orders",),
@@ -196,7 +196,7 @@ def everything_wrong() -> Examined:
         alarms=(RingingAlarm("orders-ShardUnread", healthy.at, "one point"),),
         consumers=CONSUMERS,
         executions=Executions(3, healthy.at - timedelta(minutes=5)),
-        concurrency=Usage(950, 1000),
+        concurrency=QuotaUsage(950, 1000),
         set_aside=SetAsideWaiting(4, healthy.at - 13.5 * DAY, healthy.at + 0.5 * DAY),
     )
 
@@ -392,12 +392,12 @@ def test_doctor_finds_hot_shards_by_rows_without_shard_metrics(
 @pytest.mark.parametrize(
     ("throttled", "said"),
     [
-        (Throttled(0, 0), ["no write and no poll was refused in the last hour"]),
-        (Throttled(7, 0), ["the stream refused 7 records in the last hour"]),
-        (Throttled(0, 8), ["the stream refused 8 polls in the last hour"]),
+        (ThrottledCounts(0, 0), ["no write and no poll was refused in the last hour"]),
+        (ThrottledCounts(7, 0), ["the stream refused 7 records in the last hour"]),
+        (ThrottledCounts(0, 8), ["the stream refused 8 polls in the last hour"]),
     ],
 )
-def test_doctor_counts_refused_records_and_polls(throttled: Throttled, said: list[str]) -> None:
+def test_doctor_counts_refused_records_and_polls(throttled: ThrottledCounts, said: list[str]) -> None:
     assert [judged.what for judged in throttling(throttled)] == said
 
 
@@ -476,5 +476,5 @@ def test_accepted_checkpoint_proves_that_the_leases_are_this_streams() -> None:
     assert "the stream does not accept its checkpoint" in finding.what
 
 
-def texts(examined: Examined, check: Check) -> Iterable[str]:
+def texts(examined: Examination, check: Check) -> Iterable[str]:
     return [each.what for each in found(examined)[check]]

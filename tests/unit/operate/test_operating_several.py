@@ -14,7 +14,7 @@ from sublet.operate.cli.monitor.hot import looks
 from sublet.operate.cli.records.peek import wanted
 from sublet.operate.doctor import Doctor
 from sublet.operate.memory_inspection import MemoryInspection
-from sublet.operate.pausing import Pausing
+from sublet.operate.pausing import ApplicationControl
 from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import at_application, at_place, at_positions, before_the_last
@@ -220,7 +220,7 @@ def test_status_judges_no_lease_of_a_stream_that_was_created_again() -> None:
 
 def test_pause_and_release_take_a_shards_full_name() -> None:
     world = read_world()
-    pausing = Pausing("audit", world.ports(), world.settings)
+    pausing = ApplicationControl("audit", world.ports(), world.settings)
     pause = pausing.pause(Order.PAUSE, "me")
     with pytest.raises(ShardNotFound, match="which stream's shard"):
         pausing.order(pause, [SHARD])
@@ -235,7 +235,7 @@ def test_pause_and_release_take_a_shards_full_name() -> None:
 
 def test_a_pause_of_a_stream_whose_leases_are_removed_can_end() -> None:
     world = read_world()
-    pausing = Pausing("audit", world.ports(), world.settings)
+    pausing = ApplicationControl("audit", world.ports(), world.settings)
     pausing.order(pausing.pause(Order.PAUSE, "me"), [world.shard("orders")])
     world.table.delete_row(world.shard("orders"))
     assert pausing.resume([world.shard("orders")]).keys() == {world.shard("orders")}

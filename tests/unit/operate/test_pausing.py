@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, DispatchedWorker
 from sublet.decisions.session.control import SETTLES_WITHIN, pause_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.errors import ControlRefused
-from sublet.operate.pausing import TRIES, Ordered, Pausing, Releasing
+from sublet.operate.pausing import TRIES, ApplicationControl, OrderedPause, ReleaseWatch
 from sublet.ports import Clock, Ports
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.control import Control, Order, Pause
@@ -23,11 +23,11 @@ from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, Engine
 OTHER = "shardId-000000000001"
 
 
-def pausing(world: EngineWorld) -> Pausing:
-    return Pausing("orders", world.ports, world.settings)
+def pausing(world: EngineWorld) -> ApplicationControl:
+    return ApplicationControl("orders", world.ports, world.settings)
 
 
-def order(world: EngineWorld, what: Order = Order.PAUSE, *shards: str, lasts: timedelta | None = None) -> Ordered:
+def order(world: EngineWorld, what: Order = Order.PAUSE, *shards: str, lasts: timedelta | None = None) -> OrderedPause:
     operator = pausing(world)
     ends = None if lasts is None else lambda now: now + lasts
     return operator.order(operator.pause(what, "anna@desk", ends), shards)
@@ -168,9 +168,9 @@ def test_take_back_removes_its_own_request_alone() -> None:
 # Waiting.
 
 
-def releasing(world: EngineWorld, *shards: str, settles: bool = True) -> Releasing:
+def releasing(world: EngineWorld, *shards: str, settles: bool = True) -> ReleaseWatch:
     since = world.clock.steady() if settles else None
-    return Releasing(world.ports, world.settings, lambda: None, frozenset(shards), settled_since=since)
+    return ReleaseWatch(world.ports, world.settings, lambda: None, frozenset(shards), settled_since=since)
 
 
 def free(world: EngineWorld, lease_key: str) -> None:
@@ -241,7 +241,7 @@ def test_a_clock_that_is_set_back_holds_no_drain() -> None:
     assert SETTLES_WITHIN <= world.clock.steady() - world.began <= SETTLES_WITHIN + 5 * SECOND
 
 
-def drained(world: EngineWorld) -> Ordered:
+def drained(world: EngineWorld) -> OrderedPause:
     return pausing(world).drain("anna@desk", 10 * MINUTE, lambda _: None)
 
 
@@ -267,7 +267,7 @@ def test_a_pause_with_an_end_does_not_end_a_drain() -> None:
     assert world.control.control().application == ordered.pause
 
 
-def released(world: EngineWorld, timeout: timedelta) -> Ordered:
+def released(world: EngineWorld, timeout: timedelta) -> OrderedPause:
     return pausing(world).release("bo@desk", SHARD, timeout, lambda _: None)
 
 
@@ -298,7 +298,7 @@ def test_a_request_that_another_operator_ends_is_not_waited_for() -> None:
 def test_a_worker_on_its_way_is_waited_for() -> None:
     world = EngineWorld(CONTINUOUS)
     lease: Lease = world.table.lease()
-    sent = Dispatched(lease.fence, "orders-lambda-0", is_steal=False, at=world.clock.now() + 9 * SECOND)
+    sent = DispatchedWorker(lease.fence, "orders-lambda-0", is_steal=False, at=world.clock.now() + 9 * SECOND)
     world.at(9 * SECOND, lambda: world.sightings.keep_dispatched({SHARD: sent}, 0))
     assert releasing(world).wait(10 * MINUTE, lambda _: None) == ()
     assert timedelta(seconds=world.seconds()) >= 9 * SECOND + WORKER_STARTS_WITHIN
@@ -383,7 +383,7 @@ def test_a_pause_lasts_as_long_as_it_says_whatever_an_operator_s_clock_says(
     dated_world: EngineWorld, by: timedelta
 ) -> None:
     world = dated_world
-    operator = Pausing("orders", skewed(world, by), world.settings)
+    operator = ApplicationControl("orders", skewed(world, by), world.settings)
     pause = operator.order(operator.pause(Order.PAUSE, "anna@desk", lambda now: now + 5 * MINUTE)).pause
     assert pause.until is not None
     assert abs(pause.until - world.ports.clock.now() - 5 * MINUTE) < SECOND
@@ -405,4 +405,4 @@ def test_a_pause_ends_in_time_whatever_a_worker_s_clock_says(dated_world: Engine
 @pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(hours=1)])
 def test_resume_works_with_a_wrong_clock(dated_world: EngineWorld, by: timedelta) -> None:
     order(dated_world, lasts=5 * MINUTE)
-    assert set(Pausing("orders", skewed(dated_world, by), dated_world.settings).resume()) == {"orders"}
+    assert set(ApplicationControl("orders", skewed(dated_world, by), dated_world.settings).resume()) == {"orders"}

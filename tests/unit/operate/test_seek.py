@@ -14,7 +14,7 @@ from sublet.errors import SeekRefused, StreamNotAdopted
 from sublet.operate.positions.find import places_of
 from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.positions.seek import Seek, check_stream, undone_by
+from sublet.operate.positions.seek import SeekRun, check_stream, undone_by
 from sublet.operate.positions.seek_target import (
     SeekTarget,
     after_record,
@@ -25,7 +25,7 @@ from sublet.operate.positions.seek_target import (
     before_the_last,
 )
 from sublet.operate.positions.snapshots import snapshot_by_hand
-from sublet.operate.rules.seek import Effect, plan_seek, positions_at, positions_like
+from sublet.operate.rules.seek import MoveEffect, plan_seek, positions_at, positions_like
 from sublet.ports import SnapshotStore
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
@@ -71,10 +71,10 @@ def read_through_a_split() -> tuple[EngineWorld, datetime]:
     return world, moment
 
 
-def seek(world: EngineWorld, moment: datetime) -> Seek:
+def seek(world: EngineWorld, moment: datetime) -> SeekRun:
     shards = world.shards.list_shards()
     wanted = positions_at(shards, places_of(shards, moment, world.ports))
-    made = Seek(plan_seek(world.table.real.scan(), shards, wanted), world.ports, "a test")
+    made = SeekRun(plan_seek(world.table.real.scan(), shards, wanted), world.ports, "a test")
     made.run()
     return made
 
@@ -101,7 +101,7 @@ def test_an_undo_is_exact(consumed_between: bool) -> None:
     shards = world.shards.list_shards()
     kept = undone_by(Snapshot("s", world.clock.now(), "", {}), made)
     plan = plan_seek(world.table.real.scan(), shards, positions_like(shards, kept.positions), kept.moved)
-    Seek(plan, world.ports, "undo").run()
+    SeekRun(plan, world.ports, "undo").run()
     after = positions(world)
     assert {key: after[key] for key in before} == before
     assert all(after[key].is_shard_end for key in after.keys() - before.keys())
@@ -231,7 +231,7 @@ def test_back_at_latest_nothing_is_skipped_that_came_since(kind: str) -> None:
         put(world, 5, 3)
         target = back()
     found = sought(world, target)
-    assert found.plan.moves[0].effect is Effect.SKIPS
+    assert found.plan.moves[0].effect is MoveEffect.SKIPS
     world.clock.advance(timedelta(minutes=5))
     assert consume(world) == list(range(3, 8))
 
@@ -382,7 +382,7 @@ def test_owner_in_a_call_loses_its_lease_to_a_seek_and_overwrites_nothing() -> N
     put(world, 10, 0)
     world.window()
     put(world, 10, 10)
-    moved: list[Seek] = []
+    moved: list[SeekRun] = []
 
     def meanwhile(_: object) -> None:
         if not moved:
@@ -397,7 +397,7 @@ def test_owner_in_a_call_loses_its_lease_to_a_seek_and_overwrites_nothing() -> N
 def test_seek_takes_the_lease_from_an_owner_that_has_not_checkpointed() -> None:
     world = EngineWorld(NO_WAITING)
     put(world, 10, 0)
-    moved: list[Seek] = []
+    moved: list[SeekRun] = []
 
     def meanwhile(_: object) -> None:
         if not moved:
@@ -432,7 +432,7 @@ def test_a_child_that_began_between_plan_and_write_goes_back_behind_its_parent()
         world.put_lease(Lease(child.shard_id, TRIM_HORIZON, parent_shard_ids=child.parent_shard_ids))
     plan = plan_seek(world.table.real.scan(), shards, {shard.shard_id: Position(TRIM_HORIZON) for shard in shards})
     world.change_lease(left, checkpoint=Checkpoint("5"))
-    made = Seek(plan, world.ports, "a test")
+    made = SeekRun(plan, world.ports, "a test")
     made.run()
     assert positions(world) == dict.fromkeys((SHARD, left, right), TRIM_HORIZON)
     assert made.before == {SHARD: Position(SHARD_END), left: Position(Checkpoint("5"))}
@@ -447,7 +447,7 @@ def test_a_lease_that_ends_between_plan_and_write_is_left_and_said() -> None:
     plan = plan_seek(world.table.real.scan(), shards, wanted)
     world.change_lease(checkpoint=SHARD_END)
     with pytest.raises(SeekRefused, match=f"lease {SHARD} has ended"):
-        Seek(plan, world.ports, "a test").run()
+        SeekRun(plan, world.ports, "a test").run()
     assert positions(world)[SHARD] == SHARD_END
 
 

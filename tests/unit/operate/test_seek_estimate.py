@@ -14,7 +14,7 @@ from sublet.errors import SeekRefused
 from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
-from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek import SeekRun
 from sublet.operate.positions.seek_target import at_place, at_positions, shifted
 from sublet.operate.positions.snapshots import snapshot_by_hand
 from sublet.operate.rules.examination import Volume
@@ -87,7 +87,7 @@ def test_an_hour_again_is_an_hour_of_records(split_at: timedelta | None) -> None
 def test_estimate_includes_skipped_records() -> None:
     world = stream_of_two_hours()
     back = plan(world, "1h")
-    Seek(back.plan, world.ports, "a test").run()
+    SeekRun(back.plan, world.ports, "a test").run()
     found = plan(world, "latest", BY_CLOUDWATCH)
     assert found.estimate.skips.records == pytest.approx(360, abs=4)
     assert found.estimate.repeats.shards == 0
@@ -111,7 +111,7 @@ def test_estimate_walks_no_shard() -> None:
     """One page at each lease's position, one at each position of a snapshot, and two to count by."""
     world = stream_of_two_hours()
     kept = snapshot_by_hand("kept", world.table.real.scan(), world.clock.now(), "an operator", None)
-    Seek(plan(world, "1h").plan, world.ports, "a test").run()
+    SeekRun(plan(world, "1h").plan, world.ports, "a test").run()
     world.stream.polls.clear()
     found = to_snapshot(world, kept)
     assert len(world.stream.polls) == 4
@@ -125,7 +125,7 @@ def test_estimate_names_shards_past_the_snapshots_retention() -> None:
     assert to_snapshot(world, kept).estimate.trimmed == []
     world.put("later")
     world.shards.trim(world.clock.now())
-    Seek(plan(world, "latest").plan, world.ports, "a test").run()
+    SeekRun(plan(world, "latest").plan, world.ports, "a test").run()
     assert to_snapshot(world, kept).estimate.trimmed == [SHARD]
 
 
@@ -138,7 +138,7 @@ def to_snapshot(world: EngineWorld, kept: Snapshot) -> PlannedSeek:
 @pytest.mark.parametrize(("by", "back"), [(-HOUR / 2, True), (HOUR / 4, False)])
 def test_a_shift_is_from_where_each_shard_is(by: timedelta, back: bool) -> None:
     world = stream_of_two_hours()
-    Seek(plan(world, "1h").plan, world.ports, "a test").run()
+    SeekRun(plan(world, "1h").plan, world.ports, "a test").run()
     scan, shards = world.table.real.scan(), world.shards.list_shards()
     target = shifted(by, scan.leases, shards, (), world.ports)
     found = planned("orders", None, scan, shards, target, world.ports)

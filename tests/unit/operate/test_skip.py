@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sublet.errors import DestinationRefused, SeekRefused
 from sublet.handler import Batch
-from sublet.operate.positions.seek import Seek
+from sublet.operate.positions.seek import SeekRun
 from sublet.operate.positions.seek_target import before_the_last
 from sublet.operate.positions.skip import PlannedSkip, planned_skip, skip
 from sublet.operate.rules.seek import plan_seek
@@ -143,7 +143,7 @@ def test_undo_brings_skipped_records_back() -> None:
     shards = world.shards.list_shards()
     back = before_the_last("orders", world.snapshots, shards, world.ports)
     assert back.what.startswith(f"undo skip past 1 record of {SHARD}")
-    Seek(plan_seek(world.table.real.scan(), shards, back.positions, back.only), world.ports, "undo").run()
+    SeekRun(plan_seek(world.table.real.scan(), shards, back.positions, back.only), world.ports, "undo").run()
     assert world.table.lease().position == before
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.handler import Batch
 from sublet.operate.standing import Watch
 from sublet.ports import Applied
@@ -26,8 +26,8 @@ def watch(world: EngineWorld, *, probes: bool = True) -> Watch:
     return Watch(world.ports, world.settings, probes)
 
 
-def words(world: EngineWorld, watched: Watch) -> list[Word]:
-    return [shard.word for shard in watched.look(DAY).shards]
+def words(world: EngineWorld, watched: Watch) -> list[Status]:
+    return [shard.status for shard in watched.look(DAY).shards]
 
 
 def test_a_shard_that_is_read_to_its_tip_is_well() -> None:
@@ -35,7 +35,7 @@ def test_a_shard_that_is_read_to_its_tip_is_well() -> None:
     world.shards.put("key", b"data")
     world.window()
     (shard,) = watch(world).look(DAY).shards
-    assert (shard.word, shard.lag) == (Word.OK, timedelta(0))
+    assert (shard.status, shard.lag) == (Status.OK, timedelta(0))
 
 
 def test_the_lag_is_how_long_the_next_record_has_waited() -> None:
@@ -57,8 +57,8 @@ def test_an_owner_that_heartbeats_and_moves_nothing_is_stalled_after_some_looks(
         seen += words(world, watched)
         world.clock.advance(MINUTE)
         world.change_lease(lease_counter=beat)
-    assert seen[0] is Word.UNKNOWN
-    assert seen[-1] is Word.STALLED
+    assert seen[0] is Status.UNKNOWN
+    assert seen[-1] is Status.STALLED
 
 
 def test_a_position_that_goes_back_is_shown_as_such() -> None:
@@ -70,7 +70,7 @@ def test_a_position_that_goes_back_is_shown_as_such() -> None:
         world.change_lease(checkpoint=Checkpoint(number), lease_counter=at + 2)
         found = words(world, watched)
         world.clock.advance(MINUTE)
-    assert found == [Word.REWOUND]
+    assert found == [Status.REWOUND]
 
 
 def test_children_wait_for_their_parent_and_are_not_asked() -> None:
@@ -79,7 +79,7 @@ def test_children_wait_for_their_parent_and_are_not_asked() -> None:
     world.shards.split(SHARD)
     for child in world.shards.list_shards()[1:]:
         world.put_lease(Lease(child.shard_id, TRIM_HORIZON, parent_shard_ids=child.parent_shard_ids))
-    assert words(world, watch(world))[1:] == [Word.WAITING, Word.WAITING]
+    assert words(world, watch(world))[1:] == [Status.WAITING, Status.WAITING]
 
 
 def test_status_without_probes_asks_no_stream_and_is_unknown() -> None:
@@ -87,7 +87,7 @@ def test_status_without_probes_asks_no_stream_and_is_unknown() -> None:
     world.shards.put("key", b"data")
     world.clock.advance(7 * MINUTE)
     looks = len(world.stream.looks)
-    assert words(world, watch(world, probes=False)) == [Word.UNKNOWN]
+    assert words(world, watch(world, probes=False)) == [Status.UNKNOWN]
     assert "shards" not in world.stream.looks[looks:]
 
 
@@ -100,11 +100,11 @@ def test_a_paused_shard_is_told_as_such_whatever_waits() -> None:
     watched = watch(world)
     (shard,) = watched.look(DAY).shards
     assert shard.pause is not None
-    assert (shard.word, shard.pause.until) == (Word.PAUSED, until)
+    assert (shard.status, shard.pause.until) == (Status.PAUSED, until)
     assert shard.lag is not None
     assert shard.lag >= DAY / 2
     world.control.keep_control(Control(round=1))
-    assert words(world, watched) != [Word.PAUSED]
+    assert words(world, watched) != [Status.PAUSED]
 
 
 def test_a_java_owner_that_stands_still_while_it_is_watched_is_gone_and_has_no_rate() -> None:
@@ -129,7 +129,7 @@ def test_a_shard_whose_row_says_its_lag_is_not_asked() -> None:
     world.window()
     looks = len(world.stream.looks)
     (shard,) = watch(world).look(DAY).shards
-    assert shard.word is Word.OK
+    assert shard.status is Status.OK
     assert "shards" not in world.stream.looks[looks:]
     assert not world.stream.polls[1:]
 
@@ -143,7 +143,7 @@ def test_status_needs_one_look_when_owners_have_reported() -> None:
     world.handler.script = lambda _: world.tasks.sleep(MINUTE)
     world.window(lasts=13 * MINUTE)
     (shard,) = watch(world, probes=False).look(DAY).shards
-    assert shard.word is Word.BEHIND
+    assert shard.status is Status.BEHIND
     assert shard.lag is not None
     assert shard.lag > 30 * MINUTE
     assert shard.trend is not None
@@ -169,21 +169,21 @@ def test_a_shard_whose_owner_was_killed_at_the_tip_is_asked(after: timedelta) ->
     (shard,) = watch(world).look(DAY).shards
     assert shard.lag is not None
     assert shard.lag >= after
-    assert shard.because is not Because.NOTHING_WAITS
+    assert shard.because is not StatusReason.NOTHING_WAITS
 
 
 def test_a_silent_owners_last_word_is_not_shown_as_how_its_shard_stands_now() -> None:
     world = killed_at_the_tip()
-    assert watch(world, probes=False).look(DAY).shards[0].because is Because.NOTHING_WAITS
+    assert watch(world, probes=False).look(DAY).shards[0].because is StatusReason.NOTHING_WAITS
     said, failover_time = world.clock.now(), world.settings.failover_time
     watched = watch(world, probes=False)
     world.clock.advance(2 * failover_time)
     (shard,) = watched.look(DAY).shards
-    assert (shard.word, shard.because, shard.lag) == (Word.OK, Because.NOTHING_WAITED, None)
+    assert (shard.status, shard.because, shard.lag) == (Status.OK, StatusReason.NOTHING_WAITED, None)
     assert shard.since is not None
     assert abs(said - shard.since) < timedelta(seconds=5)
     world.clock.advance(4 * failover_time)
-    assert words(world, watched) == [Word.UNKNOWN]
+    assert words(world, watched) == [Status.UNKNOWN]
 
 
 def test_shard_is_stopped_when_nobody_took_it_from_its_dead_owner_in_time() -> None:
@@ -197,15 +197,15 @@ def test_shard_is_stopped_when_nobody_took_it_from_its_dead_owner_in_time() -> N
     for _ in range(5):
         world.clock.advance(world.settings.failover_time)
         seen += watched.look(DAY).shards
-    assert [shard.word for shard in seen[:2]] == [Word.OK, Word.OK]
-    assert (seen[-1].word, seen[-1].because) == (Word.STOPPED, Because.OWNER_GONE)
+    assert [shard.status for shard in seen[:2]] == [Status.OK, Status.OK]
+    assert (seen[-1].status, seen[-1].because) == (Status.STOPPED, StatusReason.OWNER_GONE)
 
 
 def test_shard_at_its_tip_is_failing_from_the_second_failed_call() -> None:
     world = EngineWorld(replace(CONTINUOUS, handler_backoff_max=timedelta(seconds=3)))
     world.put("data")
     world.window()
-    seen: list[Word] = []
+    seen: list[Status] = []
 
     def fails(_: Batch) -> None:
         seen.extend(words(world, watch(world)))
@@ -215,7 +215,7 @@ def test_shard_at_its_tip_is_failing_from_the_second_failed_call() -> None:
     world.handler.script = fails
     world.window()
     seen += words(world, watch(world))
-    assert (seen[0], seen[-1]) == (Word.OK, Word.FAILING)
+    assert (seen[0], seen[-1]) == (Status.OK, Status.FAILING)
     (shard,) = watch(world).look(DAY).shards
     assert shard.is_bad
     assert shard.failing is not None
@@ -256,7 +256,7 @@ def test_a_shard_that_was_released_at_its_tip_is_still_quiet_after_a_minute() ->
     world.window()
     world.clock.advance(MINUTE)
     (shard,) = watch(world, probes=False).look(DAY).shards
-    assert (shard.owner, shard.because) == (None, Because.NOTHING_WAITS)
+    assert (shard.owner, shard.because) == (None, StatusReason.NOTHING_WAITS)
 
 
 def test_status_of_an_unopened_latest_lease_has_no_lag() -> None:
@@ -265,4 +265,4 @@ def test_status_of_an_unopened_latest_lease_has_no_lag() -> None:
     world.clock.advance(7 * MINUTE)
     world.change_lease(checkpoint=LATEST, lease_owner="java", lease_counter=2)
     (shard,) = watch(world).look(DAY).shards
-    assert (shard.word, shard.because.value, shard.lag) == (Word.UNKNOWN, "at LATEST, not opened yet", None)
+    assert (shard.status, shard.because.value, shard.lag) == (Status.UNKNOWN, "at LATEST, not opened yet", None)

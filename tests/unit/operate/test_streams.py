@@ -22,7 +22,7 @@ def look(world: SeveralWorld) -> tuple[StreamStanding, ...]:
 
 
 def words(world: SeveralWorld) -> dict[str, str]:
-    return {each.stream.stream: each.word.value for each in look(world)}
+    return {each.stream.stream: each.status.value for each in look(world)}
 
 
 def remove_named(world: SeveralWorld, name: str, stream: Stream | None = None) -> int:
@@ -138,7 +138,7 @@ def test_stream_key_tells_two_streams_of_one_name_apart() -> None:
     world.manager().tick()
     with pytest.raises(RemovalRefused, match="there are several streams orders"):
         chosen(look(world), "orders")
-    assert [chosen(look(world), str(key)).word for key in (old, world.key("orders"))] == ["GONE", "READ"]
+    assert [chosen(look(world), str(key)).status for key in (old, world.key("orders"))] == ["GONE", "READ"]
     assert remove_named(world, str(old)) == 1
     assert {each.stream for each in look(world)} == {world.key("orders"), world.key("payments")}
 

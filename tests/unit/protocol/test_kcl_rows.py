@@ -22,7 +22,7 @@ from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, checkpoint, create, end, set_children
 from sublet.protocol.shard import HASH_KEY_MAX, ChildShard, HashKeyRange, Shard
 from sublet.protocol.stream_key import StreamKey, stream_key_of
-from sublet.protocol.worker_report import Place, client_version_in, decode_report, encode_report
+from sublet.protocol.worker_report import ReportPlace, client_version_in, decode_report, encode_report
 from sublet.settings import StartKind, StartPosition
 
 DATA = Path(__file__).parents[2] / "data"
@@ -194,14 +194,14 @@ def test_recorded_rows_of_kcl_3_include_its_other_entities() -> None:
 def test_a_worker_reports_as_java_does() -> None:
     """Attribute by attribute, so that Java's leader takes ours for one of its workers'."""
     row = ROWS["kcl_3"]["entity_WORKER_METRIC_STATS"]
-    report = decode_report(row, Place.LEASE_TABLE)
+    report = decode_report(row, ReportPlace.LEASE_TABLE)
     assert report is not None
     assert encode_report(report) == row
 
 
 def test_3_4_reports_in_a_table_of_its_own() -> None:
     row = ROWS["kcl_3"]["side_table_WorkerMetricStats_0"]
-    report = decode_report(row, Place.OWN_TABLE)
+    report = decode_report(row, ReportPlace.OWN_TABLE)
     assert report is not None
     assert report.worker_id == row["wid"]["S"]
 

@@ -13,13 +13,13 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HOR
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import (
+    AttemptedRecords,
     AttributeValue,
     Lease,
     LeaseScan,
     MalformedRow,
     Position,
-    Quiet,
-    Tried,
+    QuietUntil,
 )
 from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import decode_row, encode_row
@@ -135,17 +135,17 @@ def test_lease_at_a_timestamp_has_the_attribute_that_kcl_rust_reads() -> None:
 @pytest.mark.parametrize(
     ("text", "attempts", "tried"),
     [
-        ("3@50:2..61:7", 3, Tried(Checkpoint("61", 7))),
-        ("3@50:2..61", 3, Tried(Checkpoint("61"))),
-        ("3@50:2..61/4", 3, Tried(Checkpoint("61"), lanes=4)),
-        ("0@50:2..61", 0, Tried(Checkpoint("61"))),  # narrowed down so far
+        ("3@50:2..61:7", 3, AttemptedRecords(Checkpoint("61", 7))),
+        ("3@50:2..61", 3, AttemptedRecords(Checkpoint("61"))),
+        ("3@50:2..61/4", 3, AttemptedRecords(Checkpoint("61"), lanes=4)),
+        ("0@50:2..61", 0, AttemptedRecords(Checkpoint("61"))),  # narrowed down so far
         ("3@50:2", 3, None),  # as an earlier version has it
         ("3@50..61", 0, None),  # of another checkpoint
         ("3@50:2..", 0, None),
         ("3@50:2..garbage", 0, None),
     ],
 )
-def test_attempts_name_the_records_they_count(text: str, attempts: int, tried: Tried | None) -> None:
+def test_attempts_name_the_records_they_count(text: str, attempts: int, tried: AttemptedRecords | None) -> None:
     row = {**encode_row(Lease("k", Checkpoint("50", 2))), "subletAttempts": {"S": text}}
     lease = lease_of(row)
     assert (lease.attempts, lease.tried) == (attempts, tried)
@@ -243,7 +243,7 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
             FULL_RANGE,
             AT_8,
             AT_8,
-            Quiet(AT_9, Position(long)),
+            QuietUntil(AT_9, Position(long)),
             REPORT,
             (),
             f"{'0' * 36}/{'0' * 36}",
@@ -258,7 +258,7 @@ def test_a_row_with_all_that_is_ours_is_one_write_unit() -> None:
     assert isinstance(lease, Lease)
     assert lease.lag_report == REPORT
     assert bytes_of(row) <= ROW_BYTES_MAX
-    tried = replace(lease, attempts=99, tried=Tried(long, 10))
+    tried = replace(lease, attempts=99, tried=AttemptedRecords(long, 10))
     assert "subletLag" in with_lag(heartbeat(lease), lease, REPORT).sets
     assert with_lag(heartbeat(tried), tried, REPORT).removes == ("subletLag", "subletSeen")
     assert bytes_of(encode_row(replace(tried, lag_report=None))) <= ROW_BYTES_MAX
@@ -280,7 +280,7 @@ def test_largest_unmeasured_row_has_room_for_a_lag_report() -> None:
         FULL_RANGE,
         AT_8,
         AT_8,
-        Quiet(AT_9, Position(long)),
+        QuietUntil(AT_9, Position(long)),
         None,
         (),
         "h" * 60,
@@ -317,7 +317,7 @@ def test_lag_report_of_another_checkpoint_or_form_is_none(text: str) -> None:
 
 def test_lease_row_round_trips_with_our_attributes() -> None:
     at = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
-    quiet = Quiet(at, Position(SHARD_END))
+    quiet = QuietUntil(at, Position(SHARD_END))
     lease = Lease("k", SHARD_END, start_at=at, caught_up_at=at, quiet=quiet, holder="item/attempt")
     row = encode_row(lease)
     assert {name: value for name, value in row.items() if name.startswith("sublet")} == {

@@ -22,7 +22,7 @@ from sublet.errors import (
     StreamUnavailable,
 )
 from sublet.ports import PollRefusal, Refusal, ShardReader, Stream, Unanswered
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.pull.record import Record
@@ -451,7 +451,7 @@ class UnsteadyStream:
         self._check()
         return self._stream.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         if self.swallows is not None:
             self.swallows(15)
             return Unanswered("no answer")

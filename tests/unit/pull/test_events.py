@@ -12,7 +12,7 @@ import pytest
 from sublet import Consumer, Context
 from sublet.decisions.pull.pull_events import Event, EventKind
 from sublet.errors import LeaseTableUnavailable
-from sublet.pull.events import MAX_WAITING, Events
+from sublet.pull.events import MAX_WAITING, SessionEvents
 from sublet.pull.record import Record
 from sublet.system.threads import ThreadTasks
 from sublet.testing.memory import MemoryAccount
@@ -83,7 +83,7 @@ def test_a_slow_listener_misses_events_and_hears_how_many() -> None:
         told.append(event)
         goes_on.wait(PATIENCE)
 
-    events = Events(ThreadTasks(), listens)
+    events = SessionEvents(ThreadTasks(), listens)
     events.tell(Event(EventKind.RECONNECTED, detail="first"))
     while not told:
         pass
@@ -104,7 +104,7 @@ def test_a_listener_that_raises_gets_the_next_event() -> None:
         told.append(event)
         raise KeyboardInterrupt
 
-    events = Events(ThreadTasks(), listens)
+    events = SessionEvents(ThreadTasks(), listens)
     for _ in range(2):
         events.tell(Event(EventKind.THROTTLED))
         events.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.protocol.control import Control, Order, Pause
 from sublet.pull.record import Record
 
@@ -45,7 +45,7 @@ def test_paused_consumer_gets_nothing_until_resumed() -> None:
         world.put(["a2"])
         assert data(consumer.fetch(1, expires=60)) == []
         (shard,) = consumer.info().shards
-        assert (shard.state, shard.word) == (ShardState.UNOWNED, Word.PAUSED)
+        assert (shard.state, shard.status) == (ShardState.UNOWNED, Status.PAUSED)
         assert shard.pause is not None
         assert shard.pause.by == "anna@desk"
         resume(world)

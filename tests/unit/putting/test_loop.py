@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.putting.outbox import ProducerRules
-from sublet.decisions.putting.producing import Settled
+from sublet.decisions.putting.producing import SettledRecords
 from sublet.protocol.records import NewRecord, PutRefused
 from sublet.protocol.stream_info import PutRecord
 from sublet.putting.loop import ProducerPorts, PuttingLoop
@@ -59,7 +59,7 @@ class Bench:
         source = PlacingSource(self.stream, self.clock, MemoryLog())
         self.log = MemoryLog()
         ports = ProducerPorts(self, source, self.clock, self.tasks, Random(0), self.log)
-        self.settled: list[Settled] = []
+        self.settled: list[SettledRecords] = []
         self.loop = PuttingLoop(ProducerRules(**rules), ports, self.settled.extend)
 
     def _spawned(self, work: Callable[[], Any]) -> Any:

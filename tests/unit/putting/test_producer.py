@@ -722,7 +722,8 @@ producer.put("key", b"x")
 
 
 # A signal that arrives just before the main thread begins to wait is noticed by Python when that wait ends, which here
-# needs the signal's handler: SIGUSR1 interrupts the wait.
+# needs the signal's handler: SIGUSR1 interrupts the wait. A shell's background job ignores SIGINT, and so would its
+# children.
 ENDED_WHILE_CLOSING = """
 import asyncio, os, signal, sys, threading
 import sublet, sublet.aio, sublet.testing.memory
@@ -744,6 +745,7 @@ class Writer:
 account.writing = lambda stream: Writer()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def plain():
     with sublet.Producer("orders", account=account) as producer:
         producer.put("key", b"x")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch
@@ -54,7 +54,7 @@ class Environment:
     def get_remaining_time_in_millis(self) -> int:
         return 900_000
 
-    def invoke(self) -> dict[str, Outcome]:
+    def invoke(self) -> dict[str, SessionOutcome]:
         """Put a record into each shard first."""
         for shard in range(2):
             self.world.put(f"{self.world.seconds()}/{shard}", shard=shard, of=2)
@@ -89,11 +89,11 @@ def test_environment_with_a_hung_call_ends_after_releasing_all_leases() -> None:
 
     world.put("a", shard=0, of=2)
     report = run_invocation(environment.worker, world.item(), environment, world.settings, end)
-    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.HANDLER_HUNG, OTHER: SessionOutcome.WINDOW_ENDED}
     assert environment.ended == [SPENT]
     assert held_at_the_end == [None, None]
     assert environment.why() == ["a call of the handler hangs, and a thread cannot be ended"]
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_healthy_environment_is_used_again(environment: Environment) -> None:
@@ -148,7 +148,7 @@ def test_environment_ends_once_when_a_handler_that_worked_fails_everywhere(
     """
     environment.invoke()
     environment.world.handler.script = raising(ConnectionError("the pool is closed"))
-    assert set(environment.invoke().values()) == {Outcome.HANDLER_FAILED}
+    assert set(environment.invoke().values()) == {SessionOutcome.HANDLER_FAILED}
     assert environment.ended == [SPENT]
     following = Environment(environment.world)
     following.invoke()

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
-from sublet.decisions.session.process_end import Ending
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
+from sublet.decisions.session.process_end import ProcessEndReason
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.manager.probing import BOUNDS
 from sublet.engine.process_health import HungCall
@@ -24,7 +24,7 @@ from sublet.ports import Applied, Refusal, Refused, ShardReader, Signal, Task
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PollingReader
@@ -92,7 +92,7 @@ class OddStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self.real.open(shard_id, position)
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         if self.faults and limit > BOUNDS.limit:
             raise self.faults.pop(0)
         return self.real.poll(iterator, limit)
@@ -284,5 +284,5 @@ def test_instantly_finished_window_does_not_leave_the_process_busy() -> None:
     tasks.is_hasty = False
     health = process._worker.health
     health.note_hung(HungCall("a", "a", "handle", ports.clock.steady()))
-    process.dispatch([WorkerItem("hangs", "process-1", (Claim("a", None, 1, ClaimReason.FREE),), 1)])
-    assert health.ends_now is Ending.ALL_LEASES_HANG
+    process.dispatch([WorkerItem("hangs", "process-1", (LeaseClaim("a", None, 1, ClaimReason.FREE),), 1)])
+    assert health.ends_now is ProcessEndReason.ALL_LEASES_HANG

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.manager.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
 
 from tests.doubles.processes import ProcessWorld, Running
 
@@ -94,7 +94,7 @@ def test_released_lease_waits_for_the_next_tick_when_announcements_are_lost() ->
 def test_stale_announcement_costs_scans_and_lapses() -> None:
     world = ProcessWorld(shards=2)
     running = balanced(world, 2)
-    world.sightings.announce("died at once", Announcement(What.JOINS, world.clock.now()))
+    world.sightings.announce("died at once", Announcement(AnnouncementKind.JOINS, world.clock.now()))
     before = world.sightings.loads
     world.sleep(3 * SETTLED)
     assert world.sightings.loads - before < 2 * (SETTLED + 3 * SETTLED / 20)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
-from sublet.decisions.session.window import LeaseReport, Next, Outcome, WindowReport
+from sublet.decisions.session.window import AfterWindow, LeaseReport, SessionOutcome, WindowReport
 from sublet.errors import EventError, HandlerNotLoadable, SettingsError
 from sublet.protocol.lease import LeaseFence
 from sublet.runtimes import serverless
@@ -56,8 +56,8 @@ def test_a_map_item_is_a_worker_item() -> None:
         "9f86d081884c7d65",
         "orders-audit-lambda-0",
         (
-            Claim("shardId-000000000000", None, 0, ClaimReason.FREE),
-            Claim("shardId-000000000001", "orders-audit-lambda-0", 41, ClaimReason.EXPIRED),
+            LeaseClaim("shardId-000000000000", None, 0, ClaimReason.FREE),
+            LeaseClaim("shardId-000000000001", "orders-audit-lambda-0", 41, ClaimReason.EXPIRED),
         ),
         40,
         dispatched_at=datetime(2026, 1, 31, 8, 0, 0, 250_000, tzinfo=UTC),
@@ -136,10 +136,10 @@ def test_a_ticks_report_is_json() -> None:
 def test_a_report_has_the_shape_that_the_choice_reads() -> None:
     expected = event("worker_to_choice")
     report = WindowReport(
-        Next(expected["next"]),
+        AfterWindow(expected["next"]),
         item_from_json(expected["item"]),
         tuple(
-            LeaseReport(**{**lease, "outcome": Outcome(lease["outcome"])}, kept=LeaseFence("k", "o", 1))
+            LeaseReport(**{**lease, "outcome": SessionOutcome(lease["outcome"])}, kept=LeaseFence("k", "o", 1))
             for lease in expected["leases"]
         ),
     )
@@ -154,16 +154,27 @@ def test_a_report_has_the_shape_that_the_choice_reads() -> None:
 def test_longest_report_fits_into_a_state() -> None:
     """Step Functions ends an execution over 256 KiB in a way that no Catch sees."""
     keys = [f"shardId-{n:012}" for n in range(200)]
-    claims = tuple(Claim(key, "w" * 100, 10**9, ClaimReason.EXPIRED) for key in keys)
+    claims = tuple(LeaseClaim(key, "w" * 100, 10**9, ClaimReason.EXPIRED) for key in keys)
     item = WorkerItem("9f86d081884c7d65", "w" * 100, claims, 40)
     fault = "the service said: " + 'ünicode "quotes" ' * 1_000
     leases = tuple(
         LeaseReport(
-            key, Outcome.SERVICE_FAILED, None, f"{10**56}:{10**6}", 10**7, 10**9, 10**12, 10**9, 10**6, 10**6, 3, fault
+            key,
+            SessionOutcome.SERVICE_FAILED,
+            None,
+            f"{10**56}:{10**6}",
+            10**7,
+            10**9,
+            10**12,
+            10**9,
+            10**6,
+            10**6,
+            3,
+            fault,
         )
         for key in keys
     )
-    said = json.dumps(serverless.report_to_json(WindowReport(Next.PROMPT, item, leases)))
+    said = json.dumps(serverless.report_to_json(WindowReport(AfterWindow.PROMPT, item, leases)))
     assert len(said) < 256 * 1024
     assert "the service said: " in said
 

@@ -25,7 +25,7 @@ from sublet.settings import (
     LogExceptions,
     MetricsByShard,
     Mode,
-    Only,
+    OnlyFor,
     Reading,
     Settings,
     StartKind,
@@ -169,14 +169,14 @@ def test_definition_equals_its_field() -> None:
     assert DEFINITIONS["fair_share"].allowed.described == "true or false"
     only = {name: definition.only for name, definition in DEFINITIONS.items() if definition.only}
     assert only == {
-        "invoke_identity_arn": Only.LAMBDA,
-        "worker_count": Only.LAMBDA,
-        "windows_per_execution": Only.LAMBDA,
-        "worker_id": Only.PROCESS,
-        "register_fan_out": Only.PROCESS,
-        "drain_timeout": Only.PROCESS,
-        "refusal_patience": Only.PROCESS,
-        "health": Only.PROCESS,
+        "invoke_identity_arn": OnlyFor.LAMBDA,
+        "worker_count": OnlyFor.LAMBDA,
+        "windows_per_execution": OnlyFor.LAMBDA,
+        "worker_id": OnlyFor.PROCESS,
+        "register_fan_out": OnlyFor.PROCESS,
+        "drain_timeout": OnlyFor.PROCESS,
+        "refusal_patience": OnlyFor.PROCESS,
+        "health": OnlyFor.PROCESS,
     }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sublet.decisions.session.held_lease import Tenure
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease, Quiet
+from sublet.protocol.lease import Lease, QuietUntil
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
@@ -52,7 +52,7 @@ def test_a_position_as_a_checkpoint(position: Position, expected: Checkpoint | N
 )
 def test_released_lease_keeps_the_quiet_time_of_its_own_checkpoint(position: Position, is_proof: bool) -> None:
     lease, offset = Lease("shardId-0", Checkpoint("5")), ShardOffset(position, quiet_until=NOW)
-    assert quiet_of(lease, offset) == (Quiet(NOW, lease.position) if is_proof else None)
+    assert quiet_of(lease, offset) == (QuietUntil(NOW, lease.position) if is_proof else None)
     assert quiet_of(lease, None) is None
     assert quiet_of(lease, replace(offset, quiet_until=None)) is None
 
@@ -60,15 +60,15 @@ def test_released_lease_keeps_the_quiet_time_of_its_own_checkpoint(position: Pos
 @pytest.mark.parametrize("start_at", [None, NOW])
 def test_an_empty_shard_is_not_walked_again(start_at: datetime | None) -> None:
     lease = Lease("shardId-0", TRIM_HORIZON, start_at=start_at)
-    assert quiet_of(lease, ShardOffset(Unread(start_at), quiet_until=NOW)) == Quiet(NOW, lease.position)
+    assert quiet_of(lease, ShardOffset(Unread(start_at), quiet_until=NOW)) == QuietUntil(NOW, lease.position)
     assert quiet_of(lease, ShardOffset(Unread(NOW - timedelta(1)), quiet_until=NOW)) is None
 
 
 def test_query_takes_over_the_quiet_time_of_the_row() -> None:
     """Also for an aggregate that was read to its end: a checkpoint inside it would be opened at the aggregate."""
     lease = Lease("shardId-0", Checkpoint("5", 3))
-    proved = replace(lease, quiet=Quiet(NOW, lease.position))
-    stale = replace(lease, quiet=Quiet(NOW, Lease("shardId-0", Checkpoint("4")).position))
+    proved = replace(lease, quiet=QuietUntil(NOW, lease.position))
+    stale = replace(lease, quiet=QuietUntil(NOW, Lease("shardId-0", Checkpoint("4")).position))
     part, whole = ReadTo("5", None, 3), ReadTo("5", None, None, 3)
     assert leased_position(lease, NOW) == ShardOffset(part, part)
     assert leased_position(stale, NOW) == ShardOffset(part, part)

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sublet.aws.access import Access, Role
+from sublet.aws.access import Role, ServiceAccess
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 from sublet.spark.option_table import OPTIONS, parse_options
-from sublet.spark.options import Use
+from sublet.spark.options import UseOfLeases
 from sublet.spark.other_connectors import THEIRS
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
@@ -24,7 +24,7 @@ ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
 
 def test_defaults() -> None:
-    options = parse_options({"stream": "orders"}, Use.STREAM)
+    options = parse_options({"stream": "orders"}, UseOfLeases.STREAM)
     assert options.start_position == StartPosition(StartKind.TRIM_HORIZON)
     assert options.hash_range_filter is HashRangeFilter.KCL
     assert options.fail_on_data_loss is True
@@ -33,7 +33,9 @@ def test_defaults() -> None:
 
 
 def test_names_come_in_any_case() -> None:
-    options = parse_options({"stream": "orders", "MAXSPANPERTRIGGER": "5m", "failondataloss": "False"}, Use.STREAM)
+    options = parse_options(
+        {"stream": "orders", "MAXSPANPERTRIGGER": "5m", "failondataloss": "False"}, UseOfLeases.STREAM
+    )
     assert options.max_span_per_trigger == timedelta(minutes=5)
     assert options.fail_on_data_loss is False
 
@@ -104,7 +106,7 @@ def test_names_come_in_any_case() -> None:
 )
 def test_refused_for_a_stream(given: dict[str, str], named: str, why: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(why)) as refused:
-        parse_options(given, Use.STREAM)
+        parse_options(given, UseOfLeases.STREAM)
     assert refused.value.name.lower() == named.lower()
 
 
@@ -134,7 +136,7 @@ def test_refused_for_a_stream(given: dict[str, str], named: str, why: str) -> No
 )
 def test_refused_for_a_batch(given: dict[str, str], named: str, why: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(why)) as refused:
-        parse_options({"stream": "orders", **given}, Use.BATCH)
+        parse_options({"stream": "orders", **given}, UseOfLeases.BATCH)
     assert refused.value.name == named
 
 
@@ -150,7 +152,7 @@ def test_options_that_no_use_allows_together_are_refused_while_asking_for_the_sc
     [("orders", None), (ARN, None), ("a,b", 2), ("a*", 1), ("tag:k=v", 1), ("a@LATEST", 1), (f"{ARN},b", 2)],
 )
 def test_stream_option_names_one_stream_or_several(text: str, parts: int | None) -> None:
-    options = parse_options({"stream": text}, Use.STREAM)
+    options = parse_options({"stream": text}, UseOfLeases.STREAM)
     assert (None if options.streams is None else len(options.streams.selectors)) == parts
     assert options.settings.streams == options.streams
     if parts is None:
@@ -159,13 +161,13 @@ def test_stream_option_names_one_stream_or_several(text: str, parts: int | None)
 
 def test_a_sink_writes_to_one_stream() -> None:
     with pytest.raises(SettingsError, match="one stream, by its name or ARN, to write to"):
-        parse_options({"stream": "orders,audit"}, Use.WRITE)
+        parse_options({"stream": "orders,audit"}, UseOfLeases.WRITE)
 
 
 def test_options_of_one_of_several_streams_are_those_of_it_alone() -> None:
     one, other = StreamKey("123456789012", "orders", 1), StreamKey("123456789012", "audit", 2)
     at = {f"{one}:shardId-0": "49:3", f"{other}:shardId-0": "SHARD_END"}
-    options = parse_options({"stream": "orders,audit", "startCheckpoints": json.dumps(at)}, Use.BATCH)
+    options = parse_options({"stream": "orders,audit", "startCheckpoints": json.dumps(at)}, UseOfLeases.BATCH)
     alone = options.of_stream(one, ARN, StartPosition(StartKind.LATEST))
     assert (alone.stream, alone.stream_arn, alone.streams) == ("orders", ARN, None)
     assert alone.start_position.kind is StartKind.LATEST
@@ -176,19 +178,21 @@ def test_options_of_one_of_several_streams_are_those_of_it_alone() -> None:
 
 def test_values_are_shown_as_the_user_writes_them() -> None:
     with pytest.raises(SettingsError, match="setting leases = 'none': "):
-        parse_options({"stream": "orders", "application": "audit"}, Use.STREAM)
+        parse_options({"stream": "orders", "application": "audit"}, UseOfLeases.STREAM)
 
 
 @pytest.mark.parametrize("seconds", [3, 5, 10, 20])
 def test_failover_time_of_any_length_has_fitting_heartbeats(seconds: int) -> None:
     """A third of five seconds, rounded up to a microsecond, is more than a third."""
     given = {"stream": "orders", "application": "audit", "leases": "hold", "failoverTime": f"{seconds}s"}
-    settings = parse_options(given, Use.STREAM).keeper_settings
+    settings = parse_options(given, UseOfLeases.STREAM).keeper_settings
     assert settings.heartbeat_interval * 3 <= settings.failover_time
 
 
 def test_moments_keep_their_zone() -> None:
-    options = parse_options({"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T09:00:00+01:00"}, Use.BATCH)
+    options = parse_options(
+        {"stream": "orders", "startPosition": "AT_TIMESTAMP:2026-01-31T09:00:00+01:00"}, UseOfLeases.BATCH
+    )
     assert options.start_position.at == datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 
@@ -212,22 +216,24 @@ def test_the_stream_and_the_lease_table_each_have_their_way_in() -> None:
         "profile": "data",
     }
     roles = {"roleArn": ROLE, "roleExternalId": "a-secret", "leaseRegion": "us-east-1", "leaseProfile": "ops"}
-    options = parse_options({**given, **roles}, Use.STREAM)
+    options = parse_options({**given, **roles}, UseOfLeases.STREAM)
     role = Role(arn=ROLE, session_name="sublet-spark", external_id="a-secret")
-    assert options.access == Access(region="eu-west-1", profile="data", role=role)
-    assert options.lease_access == Access(region="us-east-1", profile="ops")
-    leases = parse_options({**given, "leaseRoleArn": ROLE, "roleSessionName": "audit"}, Use.STREAM)
-    assert leases.access == Access(region="eu-west-1", profile="data")
-    assert leases.lease_access == Access(region="eu-west-1", profile="data", role=Role(arn=ROLE, session_name="audit"))
+    assert options.access == ServiceAccess(region="eu-west-1", profile="data", role=role)
+    assert options.lease_access == ServiceAccess(region="us-east-1", profile="ops")
+    leases = parse_options({**given, "leaseRoleArn": ROLE, "roleSessionName": "audit"}, UseOfLeases.STREAM)
+    assert leases.access == ServiceAccess(region="eu-west-1", profile="data")
+    assert leases.lease_access == ServiceAccess(
+        region="eu-west-1", profile="data", role=Role(arn=ROLE, session_name="audit")
+    )
 
 
 def test_an_external_id_is_in_no_message_of_ours() -> None:
     given = {"stream": "orders", "roleArn": ROLE, "roleExternalId": "a-secret"}
-    options = parse_options(given, Use.STREAM)
+    options = parse_options(given, UseOfLeases.STREAM)
     assert "a-secret" not in f"{options!r} {options.access!r}"
     for wrong in ({"roleExternalId": "a secret"}, {"roleArn": "x"}):
         with pytest.raises(SettingsError) as refused:
-            parse_options({**given, **wrong}, Use.STREAM)
+            parse_options({**given, **wrong}, UseOfLeases.STREAM)
         assert "secret" not in str(refused.value)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sublet.errors import DestinationRefused
 from sublet.operate.set_aside_folder import SetAsideFolder
-from sublet.ports import KeptBatch, Removal
+from sublet.ports import KeptBatch, RemovalResult
 
 from tests.contract.test_failure_destination import batch
 
@@ -24,10 +24,10 @@ def test_rewritten_file_is_not_removed(tmp_path: Path) -> None:
     store.put(batch(100))
     read = the_only(store)
     store.put(batch(100))
-    assert store.remove(read) is Removal.STAYS
+    assert store.remove(read) is RemovalResult.STAYS
     read = the_only(store)
-    assert store.remove(read) is Removal.REMOVED
-    assert store.remove(read) is Removal.GONE
+    assert store.remove(read) is RemovalResult.REMOVED
+    assert store.remove(read) is RemovalResult.GONE
 
 
 def test_unreadable_file_stays_in_the_folder_with_its_problem(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class Unit(StrEnum):
     BYTES = "Bytes"
 
 
-class Per(StrEnum):
+class MetricScope(StrEnum):
     """A metric's dimensions: a value for a shard counts for its application too.
 
     STREAM: put for one of several streams alone.
@@ -47,11 +47,11 @@ class Metric(StrEnum):
     """A metric: its text is its name in CloudWatch; the attributes describe it."""
 
     unit: Unit
-    per: Per
+    per: MetricScope
     put_by: PutBy
     meaning: str
 
-    def __new__(cls, name: str, unit: Unit, per: Per, put_by: PutBy, meaning: str) -> Self:
+    def __new__(cls, name: str, unit: Unit, per: MetricScope, put_by: PutBy, meaning: str) -> Self:
         metric = str.__new__(cls, name)
         metric._value_ = name
         metric.unit, metric.per, metric.put_by, metric.meaning = unit, per, put_by, meaning
@@ -60,42 +60,42 @@ class Metric(StrEnum):
     TOTAL_SHARDS = (
         "total_shards",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "Shards with records to come.",
     )
     TOTAL_LEASES = (
         "total_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "How many of those shards have a lease, or an ancestor with one. Fewer leases than shards: data loss ahead.",
     )
     UNCLAIMED_LEASES = (
         "unclaimed_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "Leases without an owner that the limits do not let a worker take.",
     )
     QUIET_LEASES = (
         "quiet_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "Free leases that no worker is sent for, because nothing waits in their shards or an operator has paused them.",
     )
     MALFORMED_ROWS = (
         "malformed_rows",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "Rows of the lease table that KCL could not have written; only their shards wait.",
     )
     CRASHING_LEASES = (
         "crashing_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         (
             "Leases without progress after three or more crashes, or after hung calls; each is tried alone, less and "
@@ -105,21 +105,21 @@ class Metric(StrEnum):
     PAUSED_LEASES = (
         "paused_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         "Leases that an operator has paused or drained; put only while there are any.",
     )
     WORKER_LEASES = (
         "worker_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "Leases held in a window.",
     )
     MILLIS_BEHIND_LATEST = (
         "millis_behind_latest",
         Unit.MILLISECONDS,
-        Per.SHARD,
+        MetricScope.SHARD,
         PutBy.BOTH,
         (
             "How far behind its tip the shard is read; it grows while nothing is done. A tick puts it for shards "
@@ -129,56 +129,56 @@ class Metric(StrEnum):
     CHECKPOINT_AGE = (
         "checkpoint_age",
         Unit.MILLISECONDS,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "How long a lease with records to come has stood still; 0 while it moves or has none.",
     )
     UNREAD_AGE = (
         "unread_age",
         Unit.MILLISECONDS,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.TICK,
         "How long a shard is known to have had records without a reader, or without progress.",
     )
     OWNER_STALLED_AGE = (
         "owner_stalled_age",
         Unit.MILLISECONDS,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.TICK,
         "How long a lease's checkpoint is known to have stood still while its owner heartbeats and records wait.",
     )
     STREAM_STALLED_AGE = (
         "stream_stalled_age",
         Unit.MILLISECONDS,
-        Per.STREAM,
+        MetricScope.STREAM,
         PutBy.TICK,
         "With several streams: how long a shard of the stream is known to have stood still; put only while one does.",
     )
     HANDLER_CALL_AGE = (
         "handler_call_age",
         Unit.MILLISECONDS,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "How long the handler's call under way has lasted; 0 between calls.",
     )
     OLDEST_UNFINISHED_AGE = (
         "oldest_unfinished_age",
         Unit.MILLISECONDS,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "With manual checkpointing: how long ago the oldest batch without a checkpoint was handed over; 0 without one.",
     )
     LEASES_FAILED = (
         "leases_failed",
         Unit.COUNT,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "Leases given up because Kinesis or DynamoDB refused, or because of an unexpected fault.",
     )
     READS_REFUSED = (
         "reads_refused",
         Unit.COUNT,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.BOTH,
         (
             "Shards that Kinesis refused to read for a reason that no retry removes: a permission, a key, a deleted "
@@ -188,7 +188,7 @@ class Metric(StrEnum):
     TICKS_REFUSED = (
         "ticks_refused",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.TICK,
         (
             "Ticks of a process that has worked, refused by AWS: they are repeated, and after refusal_patience the "
@@ -198,7 +198,7 @@ class Metric(StrEnum):
     FAN_OUT_POLLED_INSTEAD = (
         "fan_out_polled_instead",
         Unit.COUNT,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         (
             "Shards that are polled although they are to be pushed, because the consumer is not registered; put as "
@@ -208,84 +208,84 @@ class Metric(StrEnum):
     THROTTLED_POLLS = (
         "throttled_polls",
         Unit.COUNT,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "Polls of a shard refused in a row: its read limit is used up, or Kinesis does not answer.",
     )
     BYTES = (
         "bytes",
         Unit.BYTES,
-        Per.SHARD,
+        MetricScope.SHARD,
         PutBy.WINDOW,
         "Bytes of the stream records whose user records the handler has finished.",
     )
     RECORDS = (
         "records",
         Unit.COUNT,
-        Per.SHARD,
+        MetricScope.SHARD,
         PutBy.WINDOW,
         "User records that the handler has finished.",
     )
     HANDLER_FAILURES = (
         "handler_failures",
         Unit.COUNT,
-        Per.TROUBLED_SHARD,
+        MetricScope.TROUBLED_SHARD,
         PutBy.WINDOW,
         "Calls of the handler that raised.",
     )
     HANDLER_ATTEMPTS = (
         "handler_attempts",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "Failed attempts at the same records, earlier windows included; put with each call that fails.",
     )
     RECORDS_SET_ASIDE = (
         "records_set_aside",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "Records that were set aside and that the failure destination has accepted.",
     )
     DESTINATION_REFUSALS = (
         "destination_refusals",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "How often the failure destination did not accept records to be set aside; their shard waits.",
     )
     LOST_LEASES = (
         "lost_leases",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "Leases that another owner took while a window held them.",
     )
     LATE_CHECKPOINTS = (
         "late_checkpoints",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "Checkpoints of lost leases that the new owner has not passed yet, written after the loss.",
     )
     RECORDS_DROPPED_OUT_OF_RANGE = (
         "records_dropped_out_of_range",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "User records that KCL's hash-range rule dropped.",
     )
     AGGREGATES_DELIVERED_WHOLE = (
         "aggregates_delivered_whole",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.WINDOW,
         "KPL aggregates with an impossible index or hash key: the handler gets the whole stream record.",
     )
     DATA_GAP = (
         "data_gap",
         Unit.COUNT,
-        Per.APPLICATION,
+        MetricScope.APPLICATION,
         PutBy.BOTH,
         "A checkpoint or the last record read was past retention, or a shard was never read to its end.",
     )

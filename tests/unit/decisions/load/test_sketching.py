@@ -6,7 +6,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.load.sketch import MINUTES_MAX, Peak, ShardSketch, bucket_of, merged, worst_seconds
+from sublet.decisions.load.sketch import MINUTES_MAX, PeakSecond, ShardSketch, bucket_of, merged, worst_seconds
 from sublet.decisions.load.sketching import ENOUGH, SAMPLES, Sketching
 from sublet.operate.rules.hot_shards import key_shares
 from sublet.protocol.hash_keys import hash_key
@@ -78,8 +78,8 @@ def test_the_worst_second_of_each_minute_by_arrival() -> None:
         records = tuple(StreamRecord("1", b"1234567890", "k", when) for when in arrivals[at : at + SAMPLES])
         made.turn(Page(records, 10 * len(records), 0))
     assert made.sketch(NOW).peaks == (
-        Peak(NOW + timedelta(seconds=1), 500, 5500),
-        Peak(NOW + timedelta(seconds=61), 900, 9900),
+        PeakSecond(NOW + timedelta(seconds=1), 500, 5500),
+        PeakSecond(NOW + timedelta(seconds=61), 900, 9900),
     )
 
 
@@ -89,7 +89,7 @@ def test_a_heavy_record_counts_in_its_own_second() -> None:
     later = NOW + timedelta(seconds=1)
     light, heavy = StreamRecord("1", b"1" * 9, "k", NOW), StreamRecord("2", b"1" * 999_999, "k", later)
     made.turn(Page((light, heavy), 1_000_008, 0))
-    assert made.sketch(NOW).peaks == (Peak(later, 1, 1_000_000),)
+    assert made.sketch(NOW).peaks == (PeakSecond(later, 1, 1_000_000),)
 
 
 def test_a_long_catch_up_keeps_the_latest_minutes() -> None:

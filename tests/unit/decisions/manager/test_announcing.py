@@ -11,7 +11,7 @@ import pytest
 from sublet.decisions.manager.announcing import (
     LEAVES_WITHIN,
     Announcement,
-    What,
+    AnnouncementKind,
     ask_first,
     asked_for,
     heard_within,
@@ -21,7 +21,7 @@ from sublet.decisions.manager.announcing import (
     next_look,
     standing,
 )
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings
@@ -40,7 +40,9 @@ NOW = BEGINNING + timedelta(hours=1)
 NOTHING = timedelta(0)
 
 
-def said(ago: timedelta, what: What = What.JOINS, who: str = "another") -> dict[str, Announcement]:
+def said(
+    ago: timedelta, what: AnnouncementKind = AnnouncementKind.JOINS, who: str = "another"
+) -> dict[str, Announcement]:
     return {who: Announcement(what, NOW - ago)}
 
 
@@ -53,7 +55,7 @@ def test_next_scan_is_the_next_tick_while_nothing_is_announced() -> None:
 
 
 def test_announcement_makes_others_scan_each_second_until_it_lapses() -> None:
-    assert next_look(said(NOTHING, What.LEAVES), NOW, 8, 4, SETTINGS) == (SECOND, "another leaves")
+    assert next_look(said(NOTHING, AnnouncementKind.LEAVES), NOW, 8, 4, SETTINGS) == (SECOND, "another leaves")
     assert after(said(3 * TICK - SECOND)) == SECOND
     assert after(said(3 * TICK)) == TICK
 
@@ -113,15 +115,15 @@ def test_announcement_is_heard_at_the_shortest_failover_time_too() -> None:
     assert is_heard(said(timedelta(seconds=3)), NOW, quick)
 
 
-STOLEN = Choice(Lease("shardId-0", TRIM_HORIZON, 7, "another"), "me", ClaimReason.STEAL)
-FREE = Choice(Lease("shardId-1", TRIM_HORIZON, 7), "me", ClaimReason.FREE)
+STOLEN = LeaseChoice(Lease("shardId-0", TRIM_HORIZON, 7, "another"), "me", ClaimReason.STEAL)
+FREE = LeaseChoice(Lease("shardId-1", TRIM_HORIZON, 7), "me", ClaimReason.FREE)
 
 
 def test_steal_waits_until_its_announcement_is_heard() -> None:
     assert ask_first([STOLEN, FREE], {}, NOW, SETTINGS) == ((FREE,), True)
-    mine = said(SECOND, What.ASKS, "me")
+    mine = said(SECOND, AnnouncementKind.ASKS, "me")
     assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((FREE,), False), "it is said already"
-    mine = said(TICK + SECOND, What.ASKS, "me")
+    mine = said(TICK + SECOND, AnnouncementKind.ASKS, "me")
     assert ask_first([STOLEN, FREE], mine, NOW, SETTINGS) == ((STOLEN, FREE), False)
 
 
@@ -130,9 +132,9 @@ def test_choices_without_a_steal_are_not_announced() -> None:
 
 
 def test_leaving_process_is_not_stolen_from() -> None:
-    leaves = said(TICK + SECOND, What.LEAVES)
+    leaves = said(TICK + SECOND, AnnouncementKind.LEAVES)
     assert ask_first([STOLEN, FREE], leaves, NOW, SETTINGS) == ((FREE,), False)
-    expired = Choice(STOLEN.lease, STOLEN.worker_id, ClaimReason.EXPIRED)
+    expired = LeaseChoice(STOLEN.lease, STOLEN.worker_id, ClaimReason.EXPIRED)
     assert ask_first([expired], leaves, NOW, SETTINGS) == ((expired,), False), "it has left without a word"
 
 

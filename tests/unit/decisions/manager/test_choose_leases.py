@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.manager.choose_leases import Chosen, Standing, choose_leases
+from sublet.decisions.manager.choose_leases import ChosenLeases, FleetBalance, choose_leases
 from sublet.decisions.manager.fleet_kind import Fleet, FleetKind
 from sublet.decisions.manager.liveness import Sighting
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON
@@ -22,7 +22,7 @@ OWNED = [Lease(f"shardId-{owner}", TRIM_HORIZON, lease_owner=owner) for owner in
 ENDED = Lease("shardId-9", SHARD_END)
 
 
-def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Chosen:
+def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> ChosenLeases:
     just_now = BEGINNING - timedelta(seconds=1)
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, just_now) for lease in leases}
     return choose_leases(leases, sightings, BEGINNING, chance, settings, ["me"])
@@ -30,7 +30,7 @@ def chosen(*leases: Lease, chance: Random, settings: Settings = SETTINGS) -> Cho
 
 def test_the_choice_says_how_the_fleet_stood_before() -> None:
     standing = chosen(*FREE, *OWNED, ENDED, chance=Random(0)).standing
-    assert standing == Standing(leases=4, available=2, workers=2, target=2, held=1)
+    assert standing == FleetBalance(leases=4, available=2, workers=2, target=2, held=1)
 
 
 LED = Fleet(FleetKind.LED, frozenset({"another"}))

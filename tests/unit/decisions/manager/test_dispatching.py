@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
 from sublet.decisions.manager.dispatching import (
     WORKER_STARTS_WITHIN,
-    Dispatched,
+    DispatchedWorker,
     after_choices,
     asked_of,
     may_steal_as_it_stands,
@@ -21,13 +21,13 @@ from sublet.protocol.lease import Lease
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
 FREE = Lease("shardId-0", TRIM_HORIZON, lease_counter=7)
 ACQUIRED = replace(FREE, lease_counter=8, lease_owner="app-lambda-0")
-SENT = {FREE.lease_key: Dispatched(FREE.fence, "app-lambda-0", is_steal=False, at=NOW)}
+SENT = {FREE.lease_key: DispatchedWorker(FREE.fence, "app-lambda-0", is_steal=False, at=NOW)}
 OWNED = replace(FREE, lease_owner="java")
 BEATEN = replace(OWNED, lease_counter=9)
-STEAL = {FREE.lease_key: Dispatched(OWNED.fence, "app-lambda-0", is_steal=True, at=NOW)}
-TO_CONTINUE = {FREE.lease_key: Dispatched(OWNED.fence, "app-lambda-0", is_steal=False, at=NOW)}
+STEAL = {FREE.lease_key: DispatchedWorker(OWNED.fence, "app-lambda-0", is_steal=True, at=NOW)}
+TO_CONTINUE = {FREE.lease_key: DispatchedWorker(OWNED.fence, "app-lambda-0", is_steal=False, at=NOW)}
 OURS = replace(OWNED, lease_owner="app-lambda-0")
-FROM_ITSELF = {FREE.lease_key: Dispatched(OURS.fence, "app-lambda-0", is_steal=True, at=NOW)}
+FROM_ITSELF = {FREE.lease_key: DispatchedWorker(OURS.fence, "app-lambda-0", is_steal=True, at=NOW)}
 FREE_TOO = replace(FREE, lease_key="shardId-1")
 
 
@@ -44,9 +44,9 @@ def test_a_dispatch_is_remembered_though_its_worker_has_come_until_it_lapses() -
 def test_a_newer_dispatch_of_the_lease_takes_its_place() -> None:
     again = replace(ACQUIRED, lease_owner=None, lease_counter=9)
     soon = NOW + timedelta(seconds=2)
-    kept = after_choices(SENT, [Choice(again, "app-lambda-0", ClaimReason.FREE)], soon)
-    assert kept[FREE.lease_key] == Dispatched(again.fence, "app-lambda-0", is_steal=False, at=soon)
-    kept = after_choices(SENT, [Choice(again, "app-lambda-0", ClaimReason.STEAL)], soon)
+    kept = after_choices(SENT, [LeaseChoice(again, "app-lambda-0", ClaimReason.FREE)], soon)
+    assert kept[FREE.lease_key] == DispatchedWorker(again.fence, "app-lambda-0", is_steal=False, at=soon)
+    kept = after_choices(SENT, [LeaseChoice(again, "app-lambda-0", ClaimReason.STEAL)], soon)
     assert kept[FREE.lease_key].is_steal
 
 
@@ -108,6 +108,6 @@ def test_a_lease_is_stolen_as_it_stands_from_the_owner_that_was_seen(
     ],
 )
 def test_owner_is_asked_for_a_lease_with_a_dispatched_steal(
-    own: str, sent: dict[str, Dispatched], row: Lease, now: datetime, is_asked: bool
+    own: str, sent: dict[str, DispatchedWorker], row: Lease, now: datetime, is_asked: bool
 ) -> None:
     assert asked_of([own], sent, [row, FREE_TOO], now) == (frozenset({row.lease_key}) if is_asked else frozenset())

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.manager.announcing import LOOK_EVERY, Announcement, What
-from sublet.decisions.manager.tick_plan import Look, TickPlan, plan_tick
+from sublet.decisions.manager.announcing import LOOK_EVERY, Announcement, AnnouncementKind
+from sublet.decisions.manager.tick_plan import TickLook, TickPlan, plan_tick
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import FULL_RANGE, Shard
@@ -21,9 +21,9 @@ FREE = Lease(SHARD.shard_id, TRIM_HORIZON)
 
 
 def planned(leases: list[Lease], *joined: str, ago: timedelta = timedelta(0)) -> TickPlan:
-    announced = {worker_id: Announcement(What.JOINS, NOW - ago) for worker_id in joined}
+    announced = {worker_id: Announcement(AnnouncementKind.JOINS, NOW - ago) for worker_id in joined}
     scan = LeaseScan(tuple(leases))
-    look = Look(
+    look = TickLook(
         scan,
         [replace(SHARD, shard_id=lease.shard_id) for lease in leases] or [SHARD],
         {},

@@ -15,7 +15,7 @@ from sublet.decisions.manager.fleet_kind import (
     is_due,
     plan_reports,
 )
-from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.protocol.worker_report import ReportPlace, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 from sublet.testing.memory.clock import BEGINNING
 
@@ -23,7 +23,7 @@ NOW = BEGINNING
 SETTINGS = Settings(application="orders", stream="events", worker_id="sublet-1", mode=Mode.CONTINUOUS)
 
 
-def report(worker_id: str, ago: int, place: Place = Place.LEASE_TABLE) -> WorkerReport:
+def report(worker_id: str, ago: int, place: ReportPlace = ReportPlace.LEASE_TABLE) -> WorkerReport:
     return WorkerReport(worker_id, NOW - timedelta(seconds=ago), place)
 
 
@@ -44,21 +44,21 @@ def test_fleet_exists_while_kcl_takes_its_report_for_alive(ago: int, kind: Fleet
     assert kind_of(report("java-1", ago)).kind is kind
 
 
-@pytest.mark.parametrize("place", Place)
-def test_we_report_where_the_others_do(place: Place) -> None:
+@pytest.mark.parametrize("place", ReportPlace)
+def test_we_report_where_the_others_do(place: ReportPlace) -> None:
     assert kind_of(report("java-1", 5, place)) == Fleet(FleetKind.LED, frozenset({"java-1"}), place)
 
 
 def test_a_fleet_that_migrates_to_a_single_table_has_us_there_at_once() -> None:
-    old, new = report("java-1", 5, Place.OWN_TABLE), report("java-2", 5)
-    assert kind_of(old, new).place is Place.LEASE_TABLE
+    old, new = report("java-1", 5, ReportPlace.OWN_TABLE), report("java-2", 5)
+    assert kind_of(old, new).place is ReportPlace.LEASE_TABLE
 
 
 @pytest.mark.parametrize("version", ["CLIENT_VERSION_2X", "CLIENT_VERSION_UPGRADE_FROM_2X", "CLIENT_VERSION_INIT"])
 def test_fleet_migrating_to_kcl_3_gets_reports_and_no_leader(version: str) -> None:
     """KCL goes on once all who hold leases have reported for ten minutes."""
-    reports = [report("java-1", 5, Place.OWN_TABLE)]
-    assert kind_of(*reports, version=version) == Fleet(place=Place.OWN_TABLE)
+    reports = [report("java-1", 5, ReportPlace.OWN_TABLE)]
+    assert kind_of(*reports, version=version) == Fleet(place=ReportPlace.OWN_TABLE)
 
 
 @pytest.mark.parametrize("version", ["CLIENT_VERSION_3X_WITH_ROLLBACK", None])
@@ -86,7 +86,9 @@ def test_a_report_is_due_before_it_is_late(ago: int, due: bool) -> None:
     assert is_due(report("sublet-1", ago), NOW) is due
 
 
-def plan(*ours: WorkerReport, place: Place | None = Place.LEASE_TABLE, settings: Settings = SETTINGS) -> ReportPlan:
+def plan(
+    *ours: WorkerReport, place: ReportPlace | None = ReportPlace.LEASE_TABLE, settings: Settings = SETTINGS
+) -> ReportPlan:
     fleet = Fleet(FleetKind.LED, frozenset({"java-1"}), place)
     return plan_reports(fleet, [report("java-1", 5), *ours], NOW, settings)
 
@@ -100,7 +102,7 @@ def test_each_of_our_worker_ids_reports_when_it_is_due() -> None:
 
 
 def test_a_report_in_another_place_is_taken_away() -> None:
-    stale = report("sublet-1", 5, Place.OWN_TABLE)
+    stale = report("sublet-1", 5, ReportPlace.OWN_TABLE)
     assert plan(stale) == ReportPlan((report("sublet-1", 0),), (stale,))
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from sublet.decisions.manager.liveness import Sighting
-from sublet.decisions.manager.tick_plan import Look, TickPlan, plan_tick
+from sublet.decisions.manager.tick_plan import TickLook, TickPlan, plan_tick
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard
@@ -26,7 +26,7 @@ def planned(leases: list[Lease], shards: list[Shard], settings: Settings = SETTI
     """By a tick that has seen every owner's lease stand still for a minute."""
     long_ago = NOW - timedelta(minutes=1)
     sightings = {each.lease_key: Sighting(each.lease_counter, each.actual_owner, long_ago) for each in leases}
-    return plan_tick(Look(LeaseScan(tuple(leases)), tuple(shards), sightings, NOW), Random(0), settings)
+    return plan_tick(TickLook(LeaseScan(tuple(leases)), tuple(shards), sightings, NOW), Random(0), settings)
 
 
 @pytest.mark.parametrize(("most", "leases_max"), [(4, None), (3, 2)])

@@ -16,7 +16,7 @@ from sublet.decisions.manager.unread_shards import (
     HELD_PROBES_MAX,
     PROBES_MAX,
     REMEMBERED_EVERY,
-    Probes,
+    ProbeSelection,
     UnreadShard,
     choose_probes,
     first_probes,
@@ -26,7 +26,7 @@ from sublet.decisions.manager.unread_shards import (
 from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease import Lease, Position, QuietUntil
 from sublet.protocol.records import Page, StreamRecord
 from sublet.settings import Settings
 from sublet.testing.memory.clock import BEGINNING
@@ -50,8 +50,8 @@ CHILD = replace(FREE, parent_shard_ids=frozenset({"shardId-1"}))
         (replace(FREE, checkpoint=LATEST, start_at=NOW), True),
         (replace(FREE, caught_up_at=NOW - CAUGHT_UP_LATELY + SECOND), False),
         (replace(FREE, caught_up_at=NOW - CAUGHT_UP_LATELY), True),
-        (replace(FREE, quiet=Quiet(NOW - CAUGHT_UP_LATELY + SECOND, FREE.position)), False),
-        (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), True),
+        (replace(FREE, quiet=QuietUntil(NOW - CAUGHT_UP_LATELY + SECOND, FREE.position)), False),
+        (replace(FREE, quiet=QuietUntil(NOW, Position(Checkpoint("99")))), True),
         (CHILD, False),
     ],
     ids=[
@@ -72,7 +72,7 @@ def test_probe_is_chosen_for_a_lease_that_may_be_unread(lease: Lease, is_asked: 
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, quiet_since)}
     parent_too = replace(PARENT, caught_up_at=NOW)
     probes = choose_probes([lease, parent_too], sightings, {}, NOW, Random(0), SETTINGS)
-    assert probes == (Probes((lease,)) if is_asked else Probes())
+    assert probes == (ProbeSelection((lease,)) if is_asked else ProbeSelection())
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_probe_is_chosen_for_a_lease_that_may_be_unread(lease: Lease, is_asked: 
 def test_whom_a_living_owner_holds(lease: Lease, is_asked: bool) -> None:
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND)}
     probes = choose_probes([lease], sightings, {}, NOW, Random(0), SETTINGS)
-    assert probes == (Probes(held=(lease,)) if is_asked else Probes())
+    assert probes == (ProbeSelection(held=(lease,)) if is_asked else ProbeSelection())
 
 
 def test_child_of_an_unreadable_row_is_not_probed() -> None:
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == Probes((CHILD,))
-    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == Probes()
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS) == ProbeSelection((CHILD,))
+    assert choose_probes([CHILD], {}, {}, NOW, Random(0), SETTINGS, ["shardId-1"]) == ProbeSelection()
 
 
 def test_stalled_shards_are_probed_first_and_then_the_longest_unheard_of() -> None:
@@ -122,11 +122,11 @@ def test_among_equal_shards_each_is_probed_in_time(lease: Lease, most: int) -> N
 
 
 def probe(lease: Lease = FREE, known: UnreadShard | None = None, *, is_held: bool = False) -> Probe:
-    chosen = Probes(held=(lease,)) if is_held else Probes((lease,))
+    chosen = ProbeSelection(held=(lease,)) if is_held else ProbeSelection((lease,))
     return first_probes(chosen, {} if known is None else {lease.lease_key: known})[lease.lease_key]
 
 
-QUIET = replace(FREE, quiet=Quiet(NOW - HOUR, FREE.position))
+QUIET = replace(FREE, quiet=QuietUntil(NOW - HOUR, FREE.position))
 BY_NUMBER = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, "100")
 
 
@@ -145,7 +145,7 @@ def by_moment(until: datetime) -> ReadPosition:
         (QUIET, UnreadShard("100", None, NOW - MINUTE), by_moment(NOW - MINUTE)),
         (QUIET, UnreadShard("100", None, NOW - 2 * HOUR), by_moment(NOW - HOUR)),
         (FREE, UnreadShard("99", None, NOW - HOUR), BY_NUMBER),
-        (replace(FREE, quiet=Quiet(NOW, Position(Checkpoint("99")))), None, BY_NUMBER),
+        (replace(FREE, quiet=QuietUntil(NOW, Position(Checkpoint("99")))), None, BY_NUMBER),
     ],
     ids=[
         "behind what is handled",
@@ -256,7 +256,7 @@ def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
 @pytest.mark.parametrize("heard", ["caught_up_at", "quiet"])
 def test_unread_age_restarts_when_the_shard_was_read_to_its_tip_since(heard: str) -> None:
     at = NOW - 10 * MINUTE
-    quiet = Quiet(at, FREE.position)
+    quiet = QuietUntil(at, FREE.position)
     lease = replace(FREE, caught_up_at=at) if heard == "caught_up_at" else replace(FREE, quiet=quiet)
     for since, age in ((at - SECOND, NOTHING), (at + SECOND, NOW - at - SECOND)):
         known = {FREE.lease_key: UnreadShard("100", since)}
@@ -298,7 +298,7 @@ def walked(lease: Lease, known: UnreadShard | None, *behind: timedelta) -> Probe
         (FREE, UnreadShard("100", None, NOW - 5 * HOUR), (4 * HOUR,), NOW - 4 * HOUR),
         (FREE, UnreadShard("100", None, NOW - REMEMBERED_EVERY + SECOND), (NOTHING,), NOW - REMEMBERED_EVERY + SECOND),
         (QUIET, None, (NOTHING,), NOW),
-        (replace(QUIET, quiet=Quiet(NOW - MINUTE, QUIET.position)), None, (NOTHING,), None),
+        (replace(QUIET, quiet=QuietUntil(NOW - MINUTE, QUIET.position)), None, (NOTHING,), None),
         (QUIET, UnreadShard("100", None, NOW - HOUR - SECOND), (), None),
     ],
     ids=[

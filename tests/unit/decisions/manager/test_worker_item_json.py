@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError
 
@@ -18,8 +18,8 @@ ITEM = WorkerItem(
     "9f86d081884c7d65",
     "app-lambda-0",
     (
-        Claim("shardId-000000000000", None, 0, ClaimReason.FREE),
-        Claim("shardId-000000000001", "ip-10-0-0-1", 41, ClaimReason.STEAL),
+        LeaseClaim("shardId-000000000000", None, 0, ClaimReason.FREE),
+        LeaseClaim("shardId-000000000001", "ip-10-0-0-1", 41, ClaimReason.STEAL),
     ),
     40,
 )

@@ -8,22 +8,22 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.pull.acknowledging import Acknowledging
+from sublet.decisions.pull.acknowledging import AcknowledgmentState
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 ACK_WAIT = 300 * SECOND
 
 
-def handed_out(*keys: str, now: datetime = NOW) -> Acknowledging:
+def handed_out(*keys: str, now: datetime = NOW) -> AcknowledgmentState:
     """Records 0, 1, ... of these keys, all out for the first time."""
-    state = Acknowledging()
+    state = AcknowledgmentState()
     for number, key in enumerate(keys):
         state.hand_out(number, key, now + ACK_WAIT)
     return state
 
 
-def again(state: Acknowledging, keys: str, at: datetime = NOW) -> list[int]:
+def again(state: AcknowledgmentState, keys: str, at: datetime = NOW) -> list[int]:
     """The numbers of those that come again at once, in the order in which they are handed out."""
     state.look(at)
     numbers = []
@@ -178,7 +178,7 @@ def test_the_next_moment_is_the_first_at_which_something_comes_again() -> None:
     assert state.next_at() == NOW + 5 * SECOND
     assert again(state, "abc", NOW + 5 * SECOND) == [1]
     assert state.next_at() == NOW + 9 * SECOND
-    assert Acknowledging().next_at() is None
+    assert AcknowledgmentState().next_at() is None
 
 
 STEPS = st.lists(
@@ -196,7 +196,7 @@ class Shard:
 
     def __init__(self, keys: list[str]) -> None:
         self.keys = keys
-        self.state = Acknowledging()
+        self.state = AcknowledgmentState()
         self.upcoming = 0
         self.now = NOW
         self.done: set[int] = set()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sublet.decisions.pull.consumer_definition import (
     MAX_ACK_PENDING,
-    Terms,
+    PullSettings,
     by_definition,
     checked_terms,
     given_options,
@@ -21,7 +21,7 @@ from sublet.settings import Settings
 MINUTE = timedelta(minutes=1)
 
 
-def terms(**given: Any) -> Terms:
+def terms(**given: Any) -> PullSettings:
     return checked_terms(
         Settings(application="audit", stream="orders", **{n: v for n, v in given.items() if n != "ack_wait"}),
         given.get("ack_wait"),

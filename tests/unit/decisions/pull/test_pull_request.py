@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.pull.pull_request import (
-    Demand,
+    BufferDemand,
     FetchProgress,
     PullSize,
     as_duration,
@@ -58,10 +58,10 @@ def test_a_fetch_is_over_at_its_count() -> None:
 def test_fetch_demands_the_rest_of_its_records_and_bytes() -> None:
     fetch = fetch_of(5, None).give(10)
     assert fetch is not None
-    assert fetch.demand() == Demand(4, None, 4, 0)
+    assert fetch.demand() == BufferDemand(4, None, 4, 0)
     fetch = fetch_of(None, 25).give(10)
     assert fetch is not None
-    assert fetch.demand() == Demand(999_999, 15, 999_999, 15)
+    assert fetch.demand() == BufferDemand(999_999, 15, 999_999, 15)
 
 
 def test_a_fetch_is_over_before_its_bytes_would_be_exceeded() -> None:
@@ -82,11 +82,11 @@ def test_a_fetch_is_filled_up_at_any_time() -> None:
 
 
 def test_a_consume_that_says_nothing_has_500_records_and_a_threshold_of_half() -> None:
-    assert consume_of() == Demand(500, None, 250, 0)
+    assert consume_of() == BufferDemand(500, None, 250, 0)
 
 
 def test_max_bytes_buffers_any_number_of_records() -> None:
-    assert consume_of(max_bytes=1000) == Demand(1_000_000, 1000, 0, 500)
+    assert consume_of(max_bytes=1000) == BufferDemand(1_000_000, 1000, 0, 500)
 
 
 def test_max_records_and_max_bytes_are_refused_together() -> None:
@@ -146,7 +146,7 @@ def test_bytes_are_bounded_but_for_one_record() -> None:
     assert demand.takes((0, 1000, 2000), 0, PullSize()) == 1
     assert demand.takes((0, 10, 50, 90), 1, PullSize(1, 60)) == 1
     assert demand.takes((0, 10, 51), 1, PullSize(1, 60)) == 0
-    assert Demand(1, 5).takes(TENS, 0, PullSize()) == 1, "one in records too"
+    assert BufferDemand(1, 5).takes(TENS, 0, PullSize()) == 1, "one in records too"
 
 
 def test_before_low_counts_the_records_above_the_threshold() -> None:
@@ -158,13 +158,13 @@ def test_before_low_counts_the_records_above_the_threshold() -> None:
 
 
 def test_demand_takes_the_fewer_of_its_records_and_bytes() -> None:
-    assert Demand(3, 100).takes(TENS, 0, PullSize(1, 10)) == 2
-    assert Demand(30, 40).takes(TENS, 0, PullSize(1, 10)) == 3
+    assert BufferDemand(3, 100).takes(TENS, 0, PullSize(1, 10)) == 2
+    assert BufferDemand(30, 40).takes(TENS, 0, PullSize(1, 10)) == 3
 
 
 def test_demands_of_several_pulls_add_up() -> None:
-    assert together([consume_of(max_records=10), consume_of(max_bytes=100)]) == Demand(1_000_010, None, 5, 50)
-    assert together([consume_of(max_bytes=100), consume_of(max_bytes=50)]) == Demand(2_000_000, 150, 0, 75)
+    assert together([consume_of(max_records=10), consume_of(max_bytes=100)]) == BufferDemand(1_000_010, None, 5, 50)
+    assert together([consume_of(max_bytes=100), consume_of(max_bytes=50)]) == BufferDemand(2_000_000, 150, 0, 75)
     assert together([consume_of(max_bytes=100)]) == consume_of(max_bytes=100)
     assert together([]).max_records == 0
 

@@ -9,12 +9,12 @@ from sublet.decisions.load.write_limit import WriteLimit
 from sublet.decisions.putting.outbox import (
     BYTES_PER_CALL,
     RECORDS_PER_CALL,
-    Entry,
+    CallRoom,
     Outbox,
+    OutboxEntry,
     ProducerRules,
     QueuedRecord,
-    Room,
-    Why,
+    SendReason,
 )
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.records import StreamRecord
@@ -37,11 +37,11 @@ def outbox(*records: QueuedRecord, rules: ProducerRules = FREE) -> Outbox:
     return box
 
 
-def taken(box: Outbox, room: Room | None = None, *, only_full: bool = False) -> list[Entry]:
-    return list(box.take(NOW, room or Room(), only_full=only_full))
+def taken(box: Outbox, room: CallRoom | None = None, *, only_full: bool = False) -> list[OutboxEntry]:
+    return list(box.take(NOW, room or CallRoom(), only_full=only_full))
 
 
-def data_of(entry: Entry) -> list[bytes]:
+def data_of(entry: OutboxEntry) -> list[bytes]:
     return [each.data for each in entry.user_records]
 
 
@@ -103,14 +103,14 @@ def test_a_call_has_room_for_500_records_and_10_mib_and_takes_one_record_of_any_
 def test_outbox_tells_why_it_sends() -> None:
     box = outbox(record())
     assert box.why(SOON, None) is None
-    assert box.why(LATER, None) is Why.DUE
-    assert box.why(SOON, NOW) is Why.FLUSH
+    assert box.why(LATER, None) is SendReason.DUE
+    assert box.why(SOON, NOW) is SendReason.FLUSH
     assert box.wants_to_send_at(SOON, None) == LATER
     for _ in range(60):
         box.add(record(bytes(1_000)))
-    assert box.why(SOON, None) is Why.FULL
+    assert box.why(SOON, None) is SendReason.FULL
     box.refused = 1
-    assert box.why(SOON, None) is Why.RETRY
+    assert box.why(SOON, None) is SendReason.RETRY
 
 
 def test_an_idle_shard_takes_a_second_s_worth_at_once_and_then_keeps_to_its_limit() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 from sublet.decisions.putting.outbox import ProducerRules
-from sublet.decisions.putting.producing import Producing
+from sublet.decisions.putting.producing import ProducerState
 from sublet.testing.memory import FakeClock
 
 from tests.doubles.producing_world import queued
@@ -18,7 +18,7 @@ MANY = 20_000
 def test_a_plan_does_not_copy_the_records_that_wait_for_a_listing() -> None:
     """It is made for each few hundred records that arrive, so puts would become slower the more of them wait."""
     clock = FakeClock()
-    producing = Producing(ProducerRules(), Random(0))
+    producing = ProducerState(ProducerRules(), Random(0))
     producing.add([queued(b"x", "key", clock.steady()) for _ in range(MANY)], clock.steady())
     tracemalloc.start()
     producing.plan(clock.steady())
@@ -29,7 +29,7 @@ def test_a_plan_does_not_copy_the_records_that_wait_for_a_listing() -> None:
 
 def test_producer_gives_up_records_that_waited_for_a_listing_beyond_patience() -> None:
     clock = FakeClock()
-    producing = Producing(ProducerRules(patience=timedelta(seconds=5)), Random(0))
+    producing = ProducerState(ProducerRules(patience=timedelta(seconds=5)), Random(0))
     for data in (b"old", b"newer", b"new"):
         producing.add([queued(data, "key", clock.steady())], clock.steady())
         clock.advance(timedelta(seconds=3))

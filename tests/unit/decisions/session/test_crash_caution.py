@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.session.crash_caution import (
     LONGEST_PAUSE,
-    Caution,
+    CrashCaution,
     caution,
     crashes_by_hanging,
     pause_before,
@@ -24,16 +24,16 @@ LEASE = Lease("shardId-0", TRIM_HORIZON)
 @pytest.mark.parametrize(
     ("crashes", "step", "seconds"),
     [
-        (0, Caution.NONE, 0),
-        (1, Caution.CHECKPOINT_EACH_BATCH, 0),
-        (2, Caution.ALONE, 0),
-        (3, Caution.PAUSES, 30),
-        (4, Caution.PAUSES, 60),
-        (5, Caution.PAUSES, 120),
-        (50, Caution.PAUSES, LONGEST_PAUSE.total_seconds()),
+        (0, CrashCaution.NONE, 0),
+        (1, CrashCaution.CHECKPOINT_EACH_BATCH, 0),
+        (2, CrashCaution.ALONE, 0),
+        (3, CrashCaution.PAUSES, 30),
+        (4, CrashCaution.PAUSES, 60),
+        (5, CrashCaution.PAUSES, 120),
+        (50, CrashCaution.PAUSES, LONGEST_PAUSE.total_seconds()),
     ],
 )
-def test_each_crash_takes_more_care(crashes: int, step: Caution, seconds: float) -> None:
+def test_each_crash_takes_more_care(crashes: int, step: CrashCaution, seconds: float) -> None:
     lease = replace(LEASE, crashes=crashes)
     assert caution(lease) is step
     assert pause_before(lease, SETTINGS).total_seconds() == seconds

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.crash_caution import CrashCaution
 from sublet.decisions.session.failure_policy import (
     FOR_EVER,
     Answer,
-    Called,
-    Course,
+    BatchState,
+    FailedCall,
     GiveUp,
     Run,
     Wait,
@@ -32,12 +32,12 @@ ONE, TWO = Run(0, 1), Run(0, 2)
 @pytest.mark.parametrize(
     ("run", "crashes", "retries", "bisects", "is_noted"),
     [
-        (TWO, Caution.ALONE, 0, False, True),
-        (TWO, Caution.PAUSES, 3, False, True),
-        (TWO, Caution.CHECKPOINT_EACH_BATCH, 3, False, False),
-        (TWO, Caution.PAUSES, FOR_EVER, False, False),
-        (TWO, Caution.PAUSES, 3, True, False),
-        (ONE, Caution.PAUSES, 3, True, True),
+        (TWO, CrashCaution.ALONE, 0, False, True),
+        (TWO, CrashCaution.PAUSES, 3, False, True),
+        (TWO, CrashCaution.CHECKPOINT_EACH_BATCH, 3, False, False),
+        (TWO, CrashCaution.PAUSES, FOR_EVER, False, False),
+        (TWO, CrashCaution.PAUSES, 3, True, False),
+        (ONE, CrashCaution.PAUSES, 3, True, True),
     ],
     ids=["alone", "with pauses", "among others", "for ever", "to be split", "cannot be split"],
 )
@@ -53,19 +53,19 @@ def test_an_attempt_is_noted_before_a_call_whose_crash_would_be_its_own(
 
 
 def test_finished_batch_has_no_attempts() -> None:
-    assert Course(()).attempts == 0
+    assert BatchState(()).attempts == 0
 
 
 def test_later_runs_stay_planned_after_a_partly_finished_run() -> None:
     settings = Settings(application="orders", stream="events")
-    assert after_call(Course((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
+    assert after_call(BatchState((Run(0, 4), Run(4, 8))), Answer(1), settings).runs == (Run(1, 4), Run(4, 8))
 
 
 WHOLE, HALF, FIRST = (Answer(0, has_raised=True, failure=ValueError(text)) for text in ("whole", "half", "first"))
 
 
 def test_records_have_the_answer_to_the_smallest_call_that_they_were_in() -> None:
-    called: tuple[Called, ...] = ()
+    called: tuple[FailedCall, ...] = ()
     for run, answer in ((Run(0, 4), WHOLE), (Run(0, 2), HALF), (Run(0, 1), FIRST), (Run(0, 1, 1), FIRST)):
         called = after_answer(called, run, answer)
     found = [last_answer(called, run) for run in (Run(0, 1, 2), Run(1, 2), Run(2, 4), Run(4, 5))]
@@ -86,6 +86,6 @@ def test_last_answer_covers_the_records_left_after_progress() -> None:
 
 def test_a_wait_that_would_last_until_the_end_is_not_begun() -> None:
     settings = Settings(application="orders", stream="events", handler_backoff=timedelta(seconds=10))
-    tired = Course((ONE,), in_a_row=1, is_tired=True)
+    tired = BatchState((ONE,), in_a_row=1, is_tired=True)
     for left, step in ((10, GiveUp), (10.001, Wait)):
         assert isinstance(next_step(tired, lambda _: NOW, NOW, timedelta(seconds=left), settings), step)

@@ -14,8 +14,8 @@ from sublet.decisions.session.held_lease import (
     TRANSITIONS,
     AfterWrite,
     Holding,
+    NextAction,
     Tenure,
-    Then,
     after_failure,
     after_reading,
     after_write,
@@ -51,7 +51,7 @@ def test_every_verdict_has_its_transition() -> None:
 def test_a_write_that_is_applied_is_a_heartbeat() -> None:
     reply = after_write(HELD, heartbeat(LEASE), BEATEN, applied=True, sent_at=LATER)
     assert reply.holding == Holding(BEATEN, LATER, Tenure.HELD)
-    assert (reply.verdict, reply.is_done, reply.then) == (Verdict.APPLIED, True, Then.NOTHING)
+    assert (reply.verdict, reply.is_done, reply.then) == (Verdict.APPLIED, True, NextAction.NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_refused_write_is_repeated_for_a_row_that_our_own_write_moved_on() -> No
     to_5 = checkpoint(LEASE, Checkpoint("5"))
     reply = after_write(HELD, to_5, BEATEN, applied=False, sent_at=LATER)
     assert reply.holding == Holding(BEATEN, NOW), "not dated: this write has not happened"
-    assert (reply.is_done, reply.then) == (False, Then.WRITE_AGAIN)
+    assert (reply.is_done, reply.then) == (False, NextAction.WRITE_AGAIN)
 
 
 @pytest.mark.parametrize("row", [replace(LEASE, checkpoint=Checkpoint("9")), replace(LEASE, checkpoint=LATEST)])
 def test_a_row_that_another_has_moved_is_ours_as_it_stands_and_nothing_is_written(row: Lease) -> None:
     reply = after_write(HELD, checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=LATER)
     assert reply.holding == Holding(row, NOW, moves=1, moved_from=TRIM_HORIZON), "not a heartbeat"
-    assert (reply.verdict, reply.is_done, reply.then) == (Verdict.MOVED, False, Then.NOTHING)
+    assert (reply.verdict, reply.is_done, reply.then) == (Verdict.MOVED, False, NextAction.NOTHING)
 
 
 def test_a_heartbeat_brings_word_of_a_move() -> None:
@@ -132,9 +132,9 @@ def test_a_checkpoint_that_one_of_ours_refused_is_made_again() -> None:
     """
     row = replace(BEATEN, checkpoint=Checkpoint("4"))
     reply = after_write(unanswered("4"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
-    assert reply == AfterWrite(Holding(row, NOW), Verdict.WRITE_AGAIN, is_done=False, then=Then.WRITE_AGAIN)
+    assert reply == AfterWrite(Holding(row, NOW), Verdict.WRITE_AGAIN, is_done=False, then=NextAction.WRITE_AGAIN)
     moved = after_write(unanswered("3"), checkpoint(LEASE, Checkpoint("5")), row, applied=False, sent_at=NOW)
-    assert (moved.verdict, moved.then, moved.holding.moves) == (Verdict.MOVED, Then.NOTHING, 1)
+    assert (moved.verdict, moved.then, moved.holding.moves) == (Verdict.MOVED, NextAction.NOTHING, 1)
 
 
 def test_moved_from_is_where_the_checkpoint_may_have_been_before_the_move() -> None:
@@ -173,24 +173,24 @@ def test_asked_to_leave_a_row_that_has_been_moved() -> None:
 def test_requested_lease_drains_and_writes_again() -> None:
     reply = after_write(HELD, heartbeat(LEASE), ASKED, applied=False, sent_at=NOW)
     assert reply.holding == Holding(ASKED, NOW, Tenure.DRAINING)
-    assert (reply.is_done, reply.then) == (False, Then.WRITE_AGAIN)
+    assert (reply.is_done, reply.then) == (False, NextAction.WRITE_AGAIN)
     assert reply.holding.may_write
 
 
 def test_asked_to_leave_while_it_releases_it_hands_over_instead() -> None:
-    assert after_write(HELD, release(LEASE), ASKED, applied=False, sent_at=NOW).then is Then.HAND_OVER
+    assert after_write(HELD, release(LEASE), ASKED, applied=False, sent_at=NOW).then is NextAction.HAND_OVER
 
 
 def test_a_release_that_a_write_of_ours_refused_is_made_again_for_that_row() -> None:
     """The lease is not requested, so there is no worker to hand it over to."""
-    assert after_write(HELD, release(LEASE), BEATEN, applied=False, sent_at=NOW).then is Then.WRITE_AGAIN
+    assert after_write(HELD, release(LEASE), BEATEN, applied=False, sent_at=NOW).then is NextAction.WRITE_AGAIN
 
 
 @pytest.mark.parametrize("row", [STOLEN, None, MalformedRow("shardId-0", "no checkpoint")])
 def test_refused_by_anything_else_it_is_lost(row: Lease | MalformedRow | None) -> None:
     reply = after_write(HELD, heartbeat(LEASE), row, applied=False, sent_at=NOW)
     assert reply.holding == Holding(LEASE, NOW, Tenure.LOST)
-    assert (reply.is_done, reply.then) == (False, Then.NOTHING)
+    assert (reply.is_done, reply.then) == (False, NextAction.NOTHING)
 
 
 def test_lease_is_held_through_a_table_outage_until_failover_time() -> None:

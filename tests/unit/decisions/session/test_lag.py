@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.decisions.session.lag import LENGTH, LastPage, Rates, Stretch, lag_of, seen_after
+from sublet.decisions.session.lag import LENGTH, HandledSpan, LastPage, ThroughputRates, lag_of, seen_after
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
@@ -15,8 +15,8 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 NOTHING = timedelta(0)
 
 
-def handled(number: int, seconds_ago: int) -> Stretch:
-    return Stretch(Checkpoint(str(number)), NOW - seconds_ago * SECOND, NOW - (seconds_ago - 1) * SECOND)
+def handled(number: int, seconds_ago: int) -> HandledSpan:
+    return HandledSpan(Checkpoint(str(number)), NOW - seconds_ago * SECOND, NOW - (seconds_ago - 1) * SECOND)
 
 
 AT_TIP, BEHIND = LastPage(NOTHING, NOW - 5 * SECOND), LastPage(MINUTE, NOW - 5 * SECOND)
@@ -46,7 +46,7 @@ AT_TIP, BEHIND = LastPage(NOTHING, NOW - 5 * SECOND), LastPage(MINUTE, NOW - 5 *
     ],
 )
 def test_the_lag_is_that_of_the_first_record_after_the_checkpoint(
-    stretches: tuple[Stretch, ...],
+    stretches: tuple[HandledSpan, ...],
     in_hand: datetime | None,
     last: LastPage | None,
     at: datetime,
@@ -56,8 +56,8 @@ def test_the_lag_is_that_of_the_first_record_after_the_checkpoint(
 
 
 def test_rates_are_updated_once_an_interval_and_half_of_each_is_the_one_before() -> None:
-    rates = Rates(NOW).after(300, 30, NOW + 9 * SECOND, 10 * SECOND)
-    assert rates == Rates(NOW)
+    rates = ThroughputRates(NOW).after(300, 30, NOW + 9 * SECOND, 10 * SECOND)
+    assert rates == ThroughputRates(NOW)
     first = rates.after(300, 30, NOW + 10 * SECOND, 10 * SECOND)
     assert (first.bytes_per_second, first.records_per_second) == (30, 3)
     then = first.after(500, 30, NOW + 30 * SECOND, 10 * SECOND)

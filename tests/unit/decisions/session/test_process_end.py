@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.session.process_end import Ending, Health, is_stuck, lacking, nothing_works
-from sublet.decisions.session.window import LeaseReport, Outcome
+from sublet.decisions.session.process_end import Health, ProcessEndReason, is_stuck, lacking, nothing_works
+from sublet.decisions.session.window import LeaseReport, SessionOutcome
 from sublet.errors import StreamUnavailable
 
 from tests.doubles.engine_world import moment
@@ -21,13 +21,15 @@ BEFORE, WITHIN = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
     ("slots", "hung", "now", "soon"),
     [
         (1, 0, None, None),
-        (1, 1, None, Ending.CALL_HANGS),
-        (1, 2, Ending.ALL_SLOTS_HANG, Ending.ALL_SLOTS_HANG),
-        (4, 7, None, Ending.CALL_HANGS),
-        (4, 8, Ending.ALL_SLOTS_HANG, Ending.ALL_SLOTS_HANG),
+        (1, 1, None, ProcessEndReason.CALL_HANGS),
+        (1, 2, ProcessEndReason.ALL_SLOTS_HANG, ProcessEndReason.ALL_SLOTS_HANG),
+        (4, 7, None, ProcessEndReason.CALL_HANGS),
+        (4, 8, ProcessEndReason.ALL_SLOTS_HANG, ProcessEndReason.ALL_SLOTS_HANG),
     ],
 )
-def test_each_slot_is_replaced_once(slots: int, hung: int, now: Ending | None, soon: Ending | None) -> None:
+def test_each_slot_is_replaced_once(
+    slots: int, hung: int, now: ProcessEndReason | None, soon: ProcessEndReason | None
+) -> None:
     health = Health(slots, hung)
     assert (health.ends_now, health.ends_soon) == (now, soon)
 
@@ -48,11 +50,11 @@ def test_a_process_is_stuck_if_calls_hang_for_all_that_it_could_work_on(
 
 
 def test_stuck_process_ends_despite_free_slots() -> None:
-    assert Health(8, hung=1, is_stuck=True).ends_now is Ending.ALL_LEASES_HANG
+    assert Health(8, hung=1, is_stuck=True).ends_now is ProcessEndReason.ALL_LEASES_HANG
 
 
 def test_process_ends_when_the_system_has_no_threads_left() -> None:
-    assert Health(1, 0, Ending.NO_THREADS).ends_now is Ending.NO_THREADS
+    assert Health(1, 0, ProcessEndReason.NO_THREADS).ends_now is ProcessEndReason.NO_THREADS
 
 
 def wrapped(problem: Exception) -> Exception:
@@ -65,15 +67,17 @@ def wrapped(problem: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
-        (OSError(errno.EMFILE, "Too many open files"), Ending.NO_DESCRIPTORS),
-        (OSError(errno.ENFILE, "Too many open files in system"), Ending.NO_DESCRIPTORS),
-        (RuntimeError("can't start new thread"), Ending.NO_THREADS),
+        (OSError(errno.EMFILE, "Too many open files"), ProcessEndReason.NO_DESCRIPTORS),
+        (OSError(errno.ENFILE, "Too many open files in system"), ProcessEndReason.NO_DESCRIPTORS),
+        (RuntimeError("can't start new thread"), ProcessEndReason.NO_THREADS),
         (OSError(errno.ENOENT, "No such file"), None),
         (RuntimeError("something else"), None),
         (ValueError("can't start new thread"), None),
     ],
 )
-def test_exhaustion_is_recognized_by_an_exception_or_its_cause(problem: Exception, expected: Ending | None) -> None:
+def test_exhaustion_is_recognized_by_an_exception_or_its_cause(
+    problem: Exception, expected: ProcessEndReason | None
+) -> None:
     assert lacking(problem) is expected
     assert lacking(wrapped(problem)) is expected
 
@@ -103,6 +107,6 @@ A, B = "shard-a", "shard-b"
 def test_a_process_is_poisoned_where_nothing_works_that_did(
     because: str, outcomes: Mapping[str, str], finished_at: Mapping[str, datetime], expected: bool
 ) -> None:
-    named = {"failed": Outcome.HANDLER_FAILED, "caught_up": Outcome.CAUGHT_UP}
+    named = {"failed": SessionOutcome.HANDLER_FAILED, "caught_up": SessionOutcome.CAUGHT_UP}
     reports = [LeaseReport(key, named[outcome]) for key, outcome in outcomes.items()]
     assert nothing_works(reports, BEGAN, finished_at) is expected, because

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.process_end import ProcessEndReason
 from sublet.decisions.session.process_report import ProcessState, ShardReport, process_report
 from sublet.settings import Settings
 from sublet.testing.memory.clock import BEGINNING
@@ -62,7 +62,7 @@ def test_leaving_process_is_live_and_not_ready() -> None:
 
 
 def test_ending_process_is_neither_live_nor_ready() -> None:
-    assert verdict(WELL._replace(ending=Ending.ALL_SLOTS_HANG)) == (
+    assert verdict(WELL._replace(ending=ProcessEndReason.ALL_SLOTS_HANG)) == (
         False,
         False,
         "calls of the handler hang in all of its slots",

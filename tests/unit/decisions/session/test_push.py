@@ -16,11 +16,11 @@ from sublet.decisions.session.push import (
     SILENCE_MAX,
     TAKEN_OVER_AFTER,
     WAITS_AT_MOST,
-    Act,
     NoContinuation,
+    PushAction,
     PushEnd,
-    Step,
-    Subscribed,
+    PushStep,
+    SubscriptionState,
     ending,
     is_silent,
     next_step,
@@ -54,13 +54,13 @@ class Always(Never):
 LEAST, MOST = Never(), Always()
 
 
-def begun(chance: Chance = LEAST) -> Subscribed:
-    return Subscribed(OPENED).begun(NOW, chance)
+def begun(chance: Chance = LEAST) -> SubscriptionState:
+    return SubscriptionState(OPENED).begun(NOW, chance)
 
 
 def test_a_new_reader_subscribes_where_it_was_opened() -> None:
-    assert next_step(Subscribed(OPENED), NOW) == Step(Act.SUBSCRIBE, why="not subscribed yet")
-    assert Subscribed(OPENED).position == OPENED
+    assert next_step(SubscriptionState(OPENED), NOW) == PushStep(PushAction.SUBSCRIBE, why="not subscribed yet")
+    assert SubscriptionState(OPENED).position == OPENED
 
 
 def test_each_event_moves_the_position_to_its_continuation() -> None:
@@ -69,7 +69,7 @@ def test_each_event_moves_the_position_to_its_continuation() -> None:
     """
     known = begun().moved("9", NOW).over(PushEnd.LAPSED, NOW + LASTS, LEAST)
     assert known.position == after("9")
-    assert next_step(known, NOW + LASTS) == Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
+    assert next_step(known, NOW + LASTS) == PushStep(PushAction.SUBSCRIBE, why=PushEnd.LAPSED)
 
 
 def test_a_reader_without_an_event_subscribes_where_it_was_opened() -> None:
@@ -83,18 +83,18 @@ def test_a_reader_without_an_event_subscribes_where_it_was_opened() -> None:
 @pytest.mark.parametrize(("chance", "after_this"), [(LEAST, LASTS), (MOST, LASTS - RENEWED_EARLIER)])
 def test_subscriptions_that_began_together_are_renewed_apart(chance: Chance, after_this: timedelta) -> None:
     known = begun(chance).resumed(after_this)
-    assert next_step(known, NOW + after_this - 2 * SECOND).act is Act.LISTEN
-    assert next_step(known, NOW + after_this + SECOND) == Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
+    assert next_step(known, NOW + after_this - 2 * SECOND).act is PushAction.LISTEN
+    assert next_step(known, NOW + after_this + SECOND) == PushStep(PushAction.SUBSCRIBE, why=PushEnd.LAPSED)
 
 
 def test_a_refused_renewal_keeps_the_subscription_that_lives() -> None:
     late = NOW + LASTS
     known = begun().resumed(LASTS).put_off(late, LEAST)
-    assert next_step(known, late + SECOND).act is Act.LISTEN
-    assert next_step(known, late + TAKEN_OVER_AFTER).act is Act.SUBSCRIBE
+    assert next_step(known, late + SECOND).act is PushAction.LISTEN
+    assert next_step(known, late + TAKEN_OVER_AFTER).act is PushAction.SUBSCRIBE
 
 
-def pause_after(known: Subscribed, at: datetime) -> timedelta:
+def pause_after(known: SubscriptionState, at: datetime) -> timedelta:
     step = next_step(known, at)
     return timedelta(0) if step.until is None else step.until - at
 
@@ -116,16 +116,16 @@ def test_next_subscription_waits_by_how_the_last_one_ended(end: PushEnd, pause: 
     known = begun().moved("9", NOW).over(end, later, LEAST)
     assert pause_after(known, later) == pause
     if pause:
-        assert next_step(known, later) == Step(Act.WAIT, later + pause, end)
+        assert next_step(known, later) == PushStep(PushAction.WAIT, later + pause, end)
     assert begun().moved("9", NOW).over(end, later, MOST).wait_until in (
         None,
         later + pause * (1 + 1023 / 1024 / 4),
     )
-    assert next_step(known, later + pause).act is Act.SUBSCRIBE
+    assert next_step(known, later + pause).act is PushAction.SUBSCRIBE
 
 
 def test_subscriptions_that_fail_again_and_again_wait_longer_and_longer() -> None:
-    known, now, pauses = Subscribed(OPENED), NOW, []
+    known, now, pauses = SubscriptionState(OPENED), NOW, []
     for _ in range(8):
         known = known.begun(now, LEAST).over(PushEnd.CUT, now, LEAST)
         pauses.append(pause_after(known, now))
@@ -137,7 +137,7 @@ def test_subscriptions_that_fail_again_and_again_wait_longer_and_longer() -> Non
 
 def test_a_young_subscription_of_another_is_asked_for_each_second() -> None:
     """It is over within five seconds: waiting longer and longer would lose time, and giving up would lose the shard."""
-    known, now = Subscribed(OPENED), NOW
+    known, now = SubscriptionState(OPENED), NOW
     for _ in range(20):
         known = known.over(PushEnd.IN_USE, now, LEAST)
         assert pause_after(known, now) == ASKED_AGAIN_AFTER
@@ -157,13 +157,13 @@ def test_silence_is_counted_from_when_the_reader_listens() -> None:
 
 
 def test_listening_ends_when_the_subscription_has_to_be_renewed_or_is_silent() -> None:
-    assert next_step(begun(), NOW) == Step(Act.LISTEN, NOW + SILENCE_MAX)
+    assert next_step(begun(), NOW) == PushStep(PushAction.LISTEN, NOW + SILENCE_MAX)
     late = NOW + LASTS - SECOND
-    assert next_step(begun().resumed(LASTS - SECOND), late) == Step(Act.LISTEN, NOW + LASTS)
+    assert next_step(begun().resumed(LASTS - SECOND), late) == PushStep(PushAction.LISTEN, NOW + LASTS)
 
 
 def test_reader_polls_without_a_consumer() -> None:
-    assert next_step(begun().over(PushEnd.NO_CONSUMER, NOW, Random(0)), NOW).act is Act.POLL
+    assert next_step(begun().over(PushEnd.NO_CONSUMER, NOW, Random(0)), NOW).act is PushAction.POLL
 
 
 def shard(shard_id: str, *parents: str, is_open: bool = True) -> Shard:

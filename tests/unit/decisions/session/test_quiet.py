@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, NOTHING_WALKED, Walked, begun, opening
+from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, NOTHING_WALKED, WalkedUntil, begun, opening
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
-from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease import Lease, Position, QuietUntil
 from sublet.protocol.records import Page, StreamRecord
 from sublet.testing.memory.clock import BEGINNING
 
@@ -54,15 +54,15 @@ def test_empty_pages_prove_a_shard_quiet_until_their_moment(
     ("walked", "is_worth_it"),
     [
         (NOTHING_WALKED, False),
-        (Walked(NOW, None), False),
-        (Walked(NOW - ARRIVALS_DIFFER_BY, NOW), False),
-        (Walked(NOW - ARRIVALS_DIFFER_BY - SECOND, NOW), True),
+        (WalkedUntil(NOW, None), False),
+        (WalkedUntil(NOW - ARRIVALS_DIFFER_BY, NOW), False),
+        (WalkedUntil(NOW - ARRIVALS_DIFFER_BY - SECOND, NOW), True),
     ],
     ids=["nothing", "a record", "a record just before", "a record longer ago"],
 )
-def test_quiet_time_is_noted_only_well_after_the_last_record(walked: Walked, is_worth_it: bool) -> None:
+def test_quiet_time_is_noted_only_well_after_the_last_record(walked: WalkedUntil, is_worth_it: bool) -> None:
     """Opened two minutes before a record, a shard would bring what came with it again."""
-    assert walked.quiet(AT_100) == (Quiet(NOW, AT_100) if is_worth_it else None)
+    assert walked.quiet(AT_100) == (QuietUntil(NOW, AT_100) if is_worth_it else None)
 
 
 def test_a_reader_that_was_given_no_record_does_not_know_how_near_the_one_before_is() -> None:
@@ -82,7 +82,7 @@ def test_quiet_time_is_noted_two_minutes_beyond_the_opened_timestamp() -> None:
 
 
 def quiet(lease: Lease, until: datetime = NOW) -> Lease:
-    return replace(lease, quiet=Quiet(until, lease.position))
+    return replace(lease, quiet=QuietUntil(until, lease.position))
 
 
 BY_NUMBER = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, "100")
@@ -100,7 +100,7 @@ PINNED = replace(LEASE, checkpoint=LATEST, start_at=NOW - HOUR)
         ),
         (
             "it is known of another checkpoint",
-            replace(LEASE, quiet=Quiet(NOW, Position(Checkpoint("99")))),
+            replace(LEASE, quiet=QuietUntil(NOW, Position(Checkpoint("99")))),
             BY_NUMBER,
         ),
         (

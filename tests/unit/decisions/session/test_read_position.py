@@ -10,7 +10,7 @@ from sublet.decisions.session.read_position import (
     LONGEST_RETENTION,
     NOTHING_READ,
     IteratorType,
-    Pin,
+    PinnedStart,
     ReadPosition,
     after,
     after_page,
@@ -72,21 +72,21 @@ def test_going_on_is_after_the_last_fetched_record() -> None:
 @pytest.mark.parametrize(
     ("because", "lease", "start", "expected"),
     [
-        ("LATEST is pinned now", replace(LEASE, checkpoint=LATEST), FROM_LATEST, Pin(NOW)),
+        ("LATEST is pinned now", replace(LEASE, checkpoint=LATEST), FROM_LATEST, PinnedStart(NOW)),
         ("once", replace(LEASE, checkpoint=LATEST, start_at=EARLIER), FROM_LATEST, None),
-        ("whatever our own setting", replace(LEASE, checkpoint=LATEST), FROM_HORIZON, Pin(NOW)),
+        ("whatever our own setting", replace(LEASE, checkpoint=LATEST), FROM_HORIZON, PinnedStart(NOW)),
         (
             "Java's AT_TIMESTAMP: our moment",
             replace(LEASE, checkpoint=AT_TIMESTAMP),
             FROM_MOMENT,
-            Pin(EARLIER),
+            PinnedStart(EARLIER),
         ),
         ("which we may not have", replace(LEASE, checkpoint=AT_TIMESTAMP), FROM_HORIZON, None),
         ("the horizon needs none", LEASE, FROM_LATEST, None),
         ("nor does a number", replace(LEASE, checkpoint=Checkpoint("100")), FROM_LATEST, None),
     ],
 )
-def test_a_pin_is_needed_for(because: str, lease: Lease, start: StartPosition, expected: Pin | None) -> None:
+def test_a_pin_is_needed_for(because: str, lease: Lease, start: StartPosition, expected: PinnedStart | None) -> None:
     assert needs_pin(lease, [None], start, NOW) == expected, because
 
 
@@ -98,12 +98,12 @@ def test_a_latest_lease_that_follows_on_a_leased_parent_begins_with_its_shard(
 ) -> None:
     """Two first ticks around a reshard have created both at LATEST: what came to the child since then is awaited."""
     child = replace(LEASE, checkpoint=LATEST)
-    assert needs_pin(child, parents, FROM_LATEST, NOW) == Pin(NOW - LONGEST_RETENTION)
+    assert needs_pin(child, parents, FROM_LATEST, NOW) == PinnedStart(NOW - LONGEST_RETENTION)
     assert needs_pin(replace(child, start_at=EARLIER), parents, FROM_LATEST, NOW) is None
 
 
 def test_no_parents_are_no_leased_parents() -> None:
-    assert needs_pin(replace(LEASE, checkpoint=LATEST), [], FROM_LATEST, NOW) == Pin(NOW)
+    assert needs_pin(replace(LEASE, checkpoint=LATEST), [], FROM_LATEST, NOW) == PinnedStart(NOW)
 
 
 def stream_record(number: str) -> StreamRecord:

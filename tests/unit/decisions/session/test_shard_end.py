@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sublet.decisions.session.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
+from sublet.decisions.session.shard_end import BlockedByParents, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import FULL_RANGE, ChildShard, HashKeyRange
@@ -66,7 +66,7 @@ def test_a_parent_whose_moment_another_client_did_not_store_passes_none_on() -> 
 def test_a_merge_waits_for_a_parent_that_has_no_lease_though_the_service_knows_it() -> None:
     missing = frozenset({"shardId-000000000001"})
     assert other_parents(PARENT, [MERGED]) == missing
-    assert plan_shard_end(PARENT, [MERGED], missing) == Blocked(missing)
+    assert plan_shard_end(PARENT, [MERGED], missing) == BlockedByParents(missing)
     assert isinstance(plan_shard_end(PARENT, [MERGED], ()), EndShard)
 
 

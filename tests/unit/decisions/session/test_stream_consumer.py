@@ -10,9 +10,9 @@ from sublet.decisions.session.stream_consumer import (
     LOOKED_AT_EVERY,
     LOOKED_FOR_EVERY,
     UNSEEN,
+    ConsumerLookup,
     ConsumerStanding,
     KnownConsumer,
-    Search,
     is_to_register,
     search,
 )
@@ -27,8 +27,8 @@ def seen(standing: ConsumerStanding, at: datetime = NOW, before: KnownConsumer =
 
 
 def test_consumer_is_looked_up_first_and_used_while_active() -> None:
-    assert search(UNSEEN, NOW) is Search.LOOK
-    assert search(seen(ConsumerStanding.ACTIVE), NOW + timedelta(days=1)) is Search.USE
+    assert search(UNSEEN, NOW) is ConsumerLookup.LOOK
+    assert search(seen(ConsumerStanding.ACTIVE), NOW + timedelta(days=1)) is ConsumerLookup.USE
 
 
 @pytest.mark.parametrize("standing", [ConsumerStanding.MISSING, ConsumerStanding.NO_ROOM])
@@ -36,28 +36,28 @@ def test_stream_without_a_consumer_is_polled_and_looked_up_once_a_minute(
     standing: ConsumerStanding,
 ) -> None:
     known = seen(standing)
-    assert search(known, NOW + LOOKED_FOR_EVERY - JUST_BEFORE) is Search.POLL
-    assert search(known, NOW + LOOKED_FOR_EVERY) is Search.LOOK
+    assert search(known, NOW + LOOKED_FOR_EVERY - JUST_BEFORE) is ConsumerLookup.POLL
+    assert search(known, NOW + LOOKED_FOR_EVERY) is ConsumerLookup.LOOK
 
 
 @pytest.mark.parametrize("standing", [ConsumerStanding.CREATING, ConsumerStanding.BUSY])
 def test_consumer_being_created_is_waited_for_up_to_a_minute(standing: ConsumerStanding) -> None:
     known = seen(standing)
-    assert search(known, NOW + LOOKED_AT_EVERY - JUST_BEFORE) is Search.WAIT
-    assert search(known, NOW + LOOKED_AT_EVERY) is Search.LOOK
+    assert search(known, NOW + LOOKED_AT_EVERY - JUST_BEFORE) is ConsumerLookup.WAIT
+    assert search(known, NOW + LOOKED_AT_EVERY) is ConsumerLookup.LOOK
     still = seen(standing, NOW + CREATED_WITHIN, known)
-    assert search(still, NOW + CREATED_WITHIN) is Search.POLL
-    assert search(still, NOW + CREATED_WITHIN + LOOKED_FOR_EVERY) is Search.LOOK
+    assert search(still, NOW + CREATED_WITHIN) is ConsumerLookup.POLL
+    assert search(still, NOW + CREATED_WITHIN + LOOKED_FOR_EVERY) is ConsumerLookup.LOOK
 
 
 def test_a_second_creation_is_waited_for_like_the_first() -> None:
     known = seen(ConsumerStanding.ACTIVE, NOW, seen(ConsumerStanding.CREATING, NOW - CREATED_WITHIN))
-    assert search(seen(ConsumerStanding.CREATING, NOW, known.lost(ARN)), NOW) is Search.WAIT
+    assert search(seen(ConsumerStanding.CREATING, NOW, known.lost(ARN)), NOW) is ConsumerLookup.WAIT
 
 
 def test_lost_consumer_is_looked_up_at_once_by_the_first_reader_to_notice() -> None:
     known = seen(ConsumerStanding.ACTIVE)
-    assert search(known.lost(ARN), NOW) is Search.LOOK
+    assert search(known.lost(ARN), NOW) is ConsumerLookup.LOOK
     gone = seen(ConsumerStanding.MISSING, NOW, known.lost(ARN))
     assert gone.lost(ARN) == gone
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.decisions.session.window import (
     BATCH_PIECES_MAX,
     BATCH_RECORDS_MAX,
+    AfterWindow,
     AtTip,
     LeaseReport,
-    Next,
-    Outcome,
+    SessionOutcome,
     after_window,
     batch_ends,
     batches,
@@ -101,10 +101,10 @@ def test_call_is_overdue_by_handler_timeout_and_cut_off(
 
 
 def item(windows_left: int = 40) -> WorkerItem:
-    return WorkerItem("item", "orders-lambda-0", (Claim("shardId-1", None, 3, ClaimReason.FREE),), windows_left)
+    return WorkerItem("item", "orders-lambda-0", (LeaseClaim("shardId-1", None, 3, ClaimReason.FREE),), windows_left)
 
 
-def report(outcome: Outcome, **changes: object) -> LeaseReport:
+def report(outcome: SessionOutcome, **changes: object) -> LeaseReport:
     return replace(LeaseReport("shardId-1", outcome), **changes)  # type: ignore[arg-type]
 
 
@@ -120,39 +120,43 @@ def test_leases_are_kept_while_the_execution_may_run_another_window(
 
 def test_next_window_has_exactly_the_kept_leases() -> None:
     kept = LeaseFence("shardId-1", "orders-lambda-0", 12)
-    following = after_window(item(), [report(Outcome.WINDOW_ENDED, kept=kept), report(Outcome.CAUGHT_UP)])
-    assert following.next is Next.AGAIN
+    following = after_window(item(), [report(SessionOutcome.WINDOW_ENDED, kept=kept), report(SessionOutcome.CAUGHT_UP)])
+    assert following.next is AfterWindow.AGAIN
     assert following.item == WorkerItem(
-        "item", "orders-lambda-0", (Claim("shardId-1", "orders-lambda-0", 12, ClaimReason.CONTINUE),), 39
+        "item", "orders-lambda-0", (LeaseClaim("shardId-1", "orders-lambda-0", 12, ClaimReason.CONTINUE),), 39
     )
 
 
 @pytest.mark.parametrize(
     ("because", "reports", "expected"),
     [
-        ("there is more to read", [report(Outcome.WINDOW_ENDED)], Next.PROMPT),
+        ("there is more to read", [report(SessionOutcome.WINDOW_ENDED)], AfterWindow.PROMPT),
         (
             "a tick creates the other parent's lease",
-            [report(Outcome.SHARD_END_BLOCKED, user_records=1)],
-            Next.PROMPT,
+            [report(SessionOutcome.SHARD_END_BLOCKED, user_records=1)],
+            AfterWindow.PROMPT,
         ),
-        ("the other parent may wait for long", [report(Outcome.SHARD_END_BLOCKED)], Next.DONE),
-        ("children found no room", [report(Outcome.SHARD_ENDED, unstarted_children=1)], Next.PROMPT),
-        ("all children are under way", [report(Outcome.SHARD_ENDED)], Next.DONE),
-        ("it is to have a worker of its own", [report(Outcome.TRIED_APART)], Next.PROMPT),
-        ("it rests", [report(Outcome.LEFT_ALONE)], Next.DONE),
-        ("nothing is left to read", [report(Outcome.CAUGHT_UP)], Next.DONE),
-        ("somebody else goes on", [report(Outcome.LEASE_LOST)], Next.DONE),
-        ("a prompt would fail again at once", [report(Outcome.HANDLER_FAILED)], Next.DONE),
-        ("so would this", [report(Outcome.SERVICE_FAILED)], Next.DONE),
-        ("its parent's worker starts it", [report(Outcome.WAITS_FOR_PARENTS)], Next.DONE),
-        ("another one is faster", [report(Outcome.COULD_NOT_ACQUIRE)], Next.DONE),
-        ("one of several is enough", [report(Outcome.CAUGHT_UP), report(Outcome.WINDOW_ENDED)], Next.PROMPT),
-        ("there was nothing to do", [], Next.DONE),
+        ("the other parent may wait for long", [report(SessionOutcome.SHARD_END_BLOCKED)], AfterWindow.DONE),
+        ("children found no room", [report(SessionOutcome.SHARD_ENDED, unstarted_children=1)], AfterWindow.PROMPT),
+        ("all children are under way", [report(SessionOutcome.SHARD_ENDED)], AfterWindow.DONE),
+        ("it is to have a worker of its own", [report(SessionOutcome.TRIED_APART)], AfterWindow.PROMPT),
+        ("it rests", [report(SessionOutcome.LEFT_ALONE)], AfterWindow.DONE),
+        ("nothing is left to read", [report(SessionOutcome.CAUGHT_UP)], AfterWindow.DONE),
+        ("somebody else goes on", [report(SessionOutcome.LEASE_LOST)], AfterWindow.DONE),
+        ("a prompt would fail again at once", [report(SessionOutcome.HANDLER_FAILED)], AfterWindow.DONE),
+        ("so would this", [report(SessionOutcome.SERVICE_FAILED)], AfterWindow.DONE),
+        ("its parent's worker starts it", [report(SessionOutcome.WAITS_FOR_PARENTS)], AfterWindow.DONE),
+        ("another one is faster", [report(SessionOutcome.COULD_NOT_ACQUIRE)], AfterWindow.DONE),
+        (
+            "one of several is enough",
+            [report(SessionOutcome.CAUGHT_UP), report(SessionOutcome.WINDOW_ENDED)],
+            AfterWindow.PROMPT,
+        ),
+        ("there was nothing to do", [], AfterWindow.DONE),
     ],
 )
 def test_window_without_kept_leases_ends_or_prompts_by_its_outcomes(
-    because: str, reports: list[LeaseReport], expected: Next
+    because: str, reports: list[LeaseReport], expected: AfterWindow
 ) -> None:
     assert after_window(item(), reports).next is expected, because
 
@@ -188,19 +192,19 @@ def test_user_records_of_one_stream_record_stay_together_up_to_the_batch_size(
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
-        ([Outcome.CAUGHT_UP, Outcome.COULD_NOT_ACQUIRE], "done"),
-        ([Outcome.WINDOW_ENDED], "prompted"),
-        ([Outcome.CAUGHT_UP, Outcome.HANDLER_FAILED, Outcome.CAUGHT_UP], "handler_failed"),
-        ([Outcome.WINDOW_ENDED, Outcome.SERVICE_FAILED], "service_failed"),
-        ([Outcome.HANDLER_FAILED, Outcome.HANDLER_HUNG], "handler_hung"),
-        ([Outcome.LEFT_ALONE, Outcome.SERVICE_FAILED], "service_failed"),
-        ([Outcome.TRIED_APART, Outcome.LEFT_ALONE], "left_alone"),
-        ([Outcome.WINDOW_ENDED, Outcome.TRIED_APART], "tried_apart"),
-        ([Outcome.COULD_NOT_ACQUIRE, Outcome.COULD_NOT_ACQUIRE], "could_not_acquire"),
+        ([SessionOutcome.CAUGHT_UP, SessionOutcome.COULD_NOT_ACQUIRE], "done"),
+        ([SessionOutcome.WINDOW_ENDED], "prompted"),
+        ([SessionOutcome.CAUGHT_UP, SessionOutcome.HANDLER_FAILED, SessionOutcome.CAUGHT_UP], "handler_failed"),
+        ([SessionOutcome.WINDOW_ENDED, SessionOutcome.SERVICE_FAILED], "service_failed"),
+        ([SessionOutcome.HANDLER_FAILED, SessionOutcome.HANDLER_HUNG], "handler_hung"),
+        ([SessionOutcome.LEFT_ALONE, SessionOutcome.SERVICE_FAILED], "service_failed"),
+        ([SessionOutcome.TRIED_APART, SessionOutcome.LEFT_ALONE], "left_alone"),
+        ([SessionOutcome.WINDOW_ENDED, SessionOutcome.TRIED_APART], "tried_apart"),
+        ([SessionOutcome.COULD_NOT_ACQUIRE, SessionOutcome.COULD_NOT_ACQUIRE], "could_not_acquire"),
         ([], "done"),
     ],
 )
-def test_a_window_is_called_by_the_worst_that_became_of_a_lease(outcomes: list[Outcome], expected: str) -> None:
+def test_a_window_is_called_by_the_worst_that_became_of_a_lease(outcomes: list[SessionOutcome], expected: str) -> None:
     assert after_window(item(), [report(outcome) for outcome in outcomes]).outcome == expected
 
 

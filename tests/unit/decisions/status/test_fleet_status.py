@@ -9,7 +9,7 @@ import pytest
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.session.handled_position import HandledPosition, position_of
-from sublet.decisions.status.fleet_status import FOUND_QUIET_LATELY, Findings, FleetStatus, fleet_status
+from sublet.decisions.status.fleet_status import FOUND_QUIET_LATELY, FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.shard_status import ShardState
 from sublet.decisions.streams.chosen_streams import KnownStream
 from sublet.decisions.streams.stream_standing import gone_streams
@@ -28,7 +28,7 @@ MINUTE = timedelta(minutes=1)
 def status(*leases: Lease, seen: timedelta = timedelta(0)) -> FleetStatus:
     """Of leases that were all seen as they are so long ago."""
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - seen) for lease in leases}
-    return fleet_status(LeaseScan(leases), NOW, SETTINGS, Findings(sightings))
+    return fleet_status(LeaseScan(leases), NOW, SETTINGS, FleetFindings(sightings))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_free_shard_that_a_tick_found_quiet_lately_has_nothing_waiting(
 ) -> None:
     found = {"shard-1": UnreadShard("100", None, quiet_until=NOW - ago)}
     lease = Lease("shard-1", Checkpoint("100"), 7)
-    (shard,) = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, Findings(unread=found)).shards
+    (shard,) = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, FleetFindings(unread=found)).shards
     assert shard.lag == behind
 
 
@@ -105,7 +105,7 @@ def test_position_has_the_arrival_of_the_last_handled_record_and_its_lag(
 def test_the_fleets_lag_is_that_of_the_shard_that_is_furthest_behind() -> None:
     leases = [Lease(f"shard-{n}", TRIM_HORIZON, lease_owner="w", throughput_kbps=n * 1.5) for n in range(3)]
     positions = {f"shard-{n}": HandledPosition(None, n * MINUTE) for n in range(2)}
-    fleet = fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS, Findings(positions=positions))
+    fleet = fleet_status(LeaseScan(tuple(leases)), NOW, SETTINGS, FleetFindings(positions=positions))
     assert fleet.lag == MINUTE
     assert [(shard.kbps, shard.lag) for shard in fleet.shards][1:] == [(1.5, MINUTE), (3.0, None)]
     assert status().lag is None
@@ -139,7 +139,7 @@ def test_owners_last_write_is_known_from_its_row_or_a_current_sighting(
     lease: Lease, sighting: Sighting | None, idle: timedelta | None, expired: int | None
 ) -> None:
     sightings = {} if sighting is None else {lease.lease_key: sighting}
-    fleet = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, Findings(sightings))
+    fleet = fleet_status(LeaseScan((lease,)), NOW, SETTINGS, FleetFindings(sightings))
     (shard,) = fleet.shards
     assert (shard.idle, fleet.distribution.expired) == (idle, expired)
     assert shard.is_owner_gone == bool(expired)
@@ -151,7 +151,7 @@ def test_leases_of_a_deleted_stream_are_counted_and_not_judged() -> None:
     old, new = StreamKey("1" * 12, "orders", 1_700_000_000), StreamKey("1" * 12, "orders", 1_700_000_900)
     gone = gone_streams({old: KnownStream(NOW), new: KnownStream(NOW)})
     leases = tuple(Lease(in_stream(key, "shardId-000000000000"), TRIM_HORIZON) for key in (old, new))
-    found = fleet_status(LeaseScan(leases), NOW, SETTINGS, Findings(gone=gone))
+    found = fleet_status(LeaseScan(leases), NOW, SETTINGS, FleetFindings(gone=gone))
     assert [shard.shard_id for shard in found.shards] == [leases[1].lease_key]
     assert found.of_gone == 1
 

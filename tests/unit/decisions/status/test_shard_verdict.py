@@ -7,8 +7,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.decisions.status.lease_history import Observation
-from sublet.decisions.status.shard_verdict import Word, standing_of
+from sublet.decisions.status.lease_history import LagObservation
+from sublet.decisions.status.shard_verdict import Status, standing_of
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.testing.memory.clock import BEGINNING
@@ -20,19 +20,19 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 @pytest.mark.parametrize(
     ("before", "after", "word"),
     [
-        (NOW - HOUR, NOW - 2 * HOUR, Word.REWOUND),
-        (NOW - 2 * HOUR, NOW - HOUR, Word.UNKNOWN),
-        (NOW - HOUR, None, Word.UNKNOWN),
-        (None, NOW - HOUR, Word.UNKNOWN),
+        (NOW - HOUR, NOW - 2 * HOUR, Status.REWOUND),
+        (NOW - 2 * HOUR, NOW - HOUR, Status.UNKNOWN),
+        (NOW - HOUR, None, Status.UNKNOWN),
+        (None, NOW - HOUR, Status.UNKNOWN),
     ],
 )
 def test_a_lease_at_a_time_is_rewound_only_to_an_earlier_time(
-    before: datetime | None, after: datetime | None, word: Word
+    before: datetime | None, after: datetime | None, word: Status
 ) -> None:
     """A Java worker's row has no time."""
-    seen = Observation(NOW - timedelta(minutes=1), Position(AT_TIMESTAMP, before), timedelta(minutes=5))
+    seen = LagObservation(NOW - timedelta(minutes=1), Position(AT_TIMESTAMP, before), timedelta(minutes=5))
     lease = Lease("shard-1", AT_TIMESTAMP, 7, "worker", start_at=after)
-    assert standing_of(lease, (seen,), NOW).verdict.word is word
+    assert standing_of(lease, (seen,), NOW).verdict.status is word
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_a_lease_at_a_time_is_rewound_only_to_an_earlier_time(
 def test_lag_stays_when_the_position_moved_on_and_grows_when_moved_back(
     behind: timedelta, now_at: int, lag: timedelta | None
 ) -> None:
-    seen = Observation(NOW - MINUTE, Position(Checkpoint("100")), behind)
+    seen = LagObservation(NOW - MINUTE, Position(Checkpoint("100")), behind)
     lease = Lease("shard-1", Checkpoint(str(now_at)), 7, "worker")
     assert standing_of(lease, (seen,), NOW).behind == lag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from sublet.decisions.manager.liveness import Sighting
-from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.decisions.status.work_distribution import (
     GroupLoad,
     WorkDistribution,
@@ -23,7 +23,7 @@ SETTINGS = Settings(application="orders", stream="orders")
 def distribution(*leases: Lease, settings: Settings = SETTINGS, **seen: Sighting) -> WorkDistribution:
     """`seen` by the lease key after `shard_`; the others were seen as they are a second ago."""
     sightings = {lease.lease_key: Sighting(lease.lease_counter, lease.actual_owner, NOW - SECOND) for lease in leases}
-    return fleet_status(LeaseScan(leases), NOW, settings, Findings(sightings | seen)).distribution
+    return fleet_status(LeaseScan(leases), NOW, settings, FleetFindings(sightings | seen)).distribution
 
 
 def lease(key: str, owner: str | None = None, kbps: float | None = None) -> Lease:

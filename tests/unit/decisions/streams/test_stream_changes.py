@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 from sublet.decisions.streams.stream_changes import (
     Change,
+    DesiredStream,
     RemoveKey,
     SetKey,
     SetMode,
     SetRetention,
     SetShards,
-    Wanted,
     changes,
 )
 from sublet.errors import SettingsError
@@ -30,32 +30,32 @@ NOW = StreamInfo(
 @pytest.mark.parametrize(
     ("wanted", "planned"),
     [
-        (Wanted(), ()),
-        (Wanted(2, StreamMode.PROVISIONED, DAY, "old"), ()),
-        (Wanted(shards=3), (SetShards(3),)),
-        (Wanted(shards=9), (SetShards(4), SetShards(8), SetShards(9))),
-        (Wanted(shards=1), (SetShards(1),)),
-        (Wanted(retention=2 * DAY), (SetRetention(2 * DAY, is_longer=True),)),
+        (DesiredStream(), ()),
+        (DesiredStream(2, StreamMode.PROVISIONED, DAY, "old"), ()),
+        (DesiredStream(shards=3), (SetShards(3),)),
+        (DesiredStream(shards=9), (SetShards(4), SetShards(8), SetShards(9))),
+        (DesiredStream(shards=1), (SetShards(1),)),
+        (DesiredStream(retention=2 * DAY), (SetRetention(2 * DAY, is_longer=True),)),
         (
-            Wanted(retention=DAY + timedelta(hours=1)),
+            DesiredStream(retention=DAY + timedelta(hours=1)),
             (SetRetention(DAY + timedelta(hours=1), is_longer=True),),
         ),
-        (Wanted(key="new"), (SetKey("new"),)),
-        (Wanted(key=""), (RemoveKey("old"),)),
-        (Wanted(mode=StreamMode.ON_DEMAND), (SetMode(StreamMode.ON_DEMAND),)),
+        (DesiredStream(key="new"), (SetKey("new"),)),
+        (DesiredStream(key=""), (RemoveKey("old"),)),
+        (DesiredStream(mode=StreamMode.ON_DEMAND), (SetMode(StreamMode.ON_DEMAND),)),
     ],
 )
-def test_stream_changes_contain_only_differences(wanted: Wanted, planned: tuple[Change, ...]) -> None:
+def test_stream_changes_contain_only_differences(wanted: DesiredStream, planned: tuple[Change, ...]) -> None:
     assert changes(NOW, wanted) == planned
 
 
 def test_no_key_where_none_is_wanted_is_no_change() -> None:
-    assert changes(replace(NOW, key=None), Wanted(key="")) == ()
+    assert changes(replace(NOW, key=None), DesiredStream(key="")) == ()
 
 
 def test_fewer_shards_by_halves_and_the_mode_first() -> None:
     on_demand = StreamInfo(NOW.name, NOW.identity, ACTIVE, StreamMode.ON_DEMAND, 7, 2 * DAY, None)
-    assert changes(on_demand, Wanted(shards=1, mode=StreamMode.PROVISIONED, retention=DAY)) == (
+    assert changes(on_demand, DesiredStream(shards=1, mode=StreamMode.PROVISIONED, retention=DAY)) == (
         SetMode(StreamMode.PROVISIONED),
         SetShards(4),
         SetShards(2),
@@ -63,21 +63,21 @@ def test_fewer_shards_by_halves_and_the_mode_first() -> None:
         SetRetention(DAY, is_longer=False),
     )
     with pytest.raises(SettingsError, match="on-demand"):
-        changes(on_demand, Wanted(shards=1))
+        changes(on_demand, DesiredStream(shards=1))
 
 
 @pytest.mark.parametrize(
     ("wanted", "name"),
     [
-        (Wanted(shards=0), "shards"),
-        (Wanted(retention=timedelta(hours=23)), "retention"),
-        (Wanted(retention=timedelta(hours=24, minutes=1)), "retention"),
-        (Wanted(retention=timedelta(days=366)), "retention"),
-        (Wanted(max_record_kib=1_023), "max_record_kib"),
-        (Wanted(max_record_kib=10_241), "max_record_kib"),
+        (DesiredStream(shards=0), "shards"),
+        (DesiredStream(retention=timedelta(hours=23)), "retention"),
+        (DesiredStream(retention=timedelta(hours=24, minutes=1)), "retention"),
+        (DesiredStream(retention=timedelta(days=366)), "retention"),
+        (DesiredStream(max_record_kib=1_023), "max_record_kib"),
+        (DesiredStream(max_record_kib=10_241), "max_record_kib"),
     ],
 )
-def test_stream_change_is_refused_outside_kinesis_limits(wanted: Wanted, name: str) -> None:
+def test_stream_change_is_refused_outside_kinesis_limits(wanted: DesiredStream, name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         changes(NOW, wanted)
 
@@ -94,4 +94,4 @@ def test_stream_change_is_refused_outside_kinesis_limits(wanted: Wanted, name: s
 )
 def test_stream_change_is_refused_for_a_value_of_another_type(option: str, value: Any, why: str) -> None:
     with pytest.raises(SettingsError, match=f"{option} = .*{why}"):
-        changes(NOW, Wanted(**{option: value}))
+        changes(NOW, DesiredStream(**{option: value}))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.handler import Batch
 from sublet.ports import Applied
 from sublet.protocol import lease_columns as columns
@@ -50,7 +50,7 @@ class World:
         if any(record.data in self.poison for record in batch.records):
             raise ValueError("poison")
 
-    def window(self, **options: Any) -> Outcome:
+    def window(self, **options: Any) -> SessionOutcome:
         return only(self.world.window(**options)).outcome
 
     def done(self) -> Counter[int]:
@@ -67,7 +67,7 @@ class World:
 def test_records_finished_beyond_a_failing_record_are_delivered_once() -> None:
     world = World()
     for _ in range(20):
-        assert world.window() is Outcome.HANDLER_FAILED
+        assert world.window() is SessionOutcome.HANDLER_FAILED
     done = world.done()
     assert max(done.values()) == 1
     assert len(done) > 100
@@ -104,7 +104,7 @@ def test_twenty_records_of_a_thousand_that_fail_for_good_cost_no_repeats() -> No
             raise ValueError("poison")
 
     world.handler.script = script
-    while only(world.window()).outcome is not Outcome.CAUGHT_UP:
+    while only(world.window()).outcome is not SessionOutcome.CAUGHT_UP:
         pass
     assert Counter(map(int, world.handler.data())) == Counter(n for n in range(1000) if n % 50)
     aside = [int(record.data) for kept in world.destination.taken for record in kept.records]
@@ -375,9 +375,9 @@ def test_checkpoint_passes_an_aggregate_whose_last_records_were_finished_ahead()
             raise ValueError("poison")
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     fails.clear()
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.table.lease().checkpoint == Checkpoint(number_put, 2)
     assert world.handler.data()[-1] == keys[0].encode()
     assert len(world.handler.data()) == 3

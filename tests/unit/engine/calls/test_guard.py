@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from sublet.call_turn import TURN
-from sublet.decisions.session.crash_caution import Caution, caution
-from sublet.decisions.session.process_end import Ending
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.crash_caution import CrashCaution, caution
+from sublet.decisions.session.process_end import ProcessEndReason
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
 from sublet.metric_names import Metric
@@ -57,8 +57,8 @@ def hung_world(settings: object = TIMED, shards: int = 2) -> EngineWorld:
 def test_hung_call_gives_up_its_lease_and_its_neighbour_goes_on() -> None:
     world = hung_world()
     assert outcomes(world.window(lasts=5 * MINUTE)) == {
-        SHARD: Outcome.HANDLER_HUNG,
-        OTHER: Outcome.CAUGHT_UP,
+        SHARD: SessionOutcome.HANDLER_HUNG,
+        OTHER: SessionOutcome.CAUGHT_UP,
     }
     assert world.handler.data(OTHER) == [b"good-1"]
     assert world.seconds() < 40
@@ -69,7 +69,7 @@ def test_hung_call_gives_up_its_lease_and_its_neighbour_goes_on() -> None:
 def test_a_call_that_takes_its_time_but_not_too_long_is_left_alone() -> None:
     world = hung_world(shards=1)
     world.handler.script = hanging(world, b"poison", lasts=19 * SECOND)
-    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(lasts=5 * MINUTE)).outcome is SessionOutcome.CAUGHT_UP
     assert world.log.messages("error") == []
 
 
@@ -100,7 +100,7 @@ def test_a_wait_that_is_over_too_soon_gives_no_call_up() -> None:
             return self._real.on_set(do)
 
     world.tasks.signal = Hasty  # type: ignore[method-assign]
-    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(lasts=5 * MINUTE)).outcome is SessionOutcome.CAUGHT_UP
     assert world.log.messages("error") == []
 
 
@@ -181,11 +181,11 @@ def test_process_does_not_acquire_the_lease_again_before_its_hung_call_ends() ->
     worker = world.worker()
     world.window(lasts=5 * MINUTE, worker=worker)
     acquires = world.table.kinds().count(WriteKind.ACQUIRE)
-    assert only(world.window(worker=worker)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(worker=worker)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.table.kinds().count(WriteKind.ACQUIRE) == acquires
     world.tasks.sleep(2 * MINUTE)
     world.handler.script = lambda _: None
-    assert only(world.window(worker=worker)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(worker=worker)).outcome is SessionOutcome.CAUGHT_UP
     assert worker.health.ends_now is None
 
 
@@ -193,20 +193,20 @@ def test_lease_of_a_hung_call_may_be_acquired_by_another_process_at_once() -> No
     world = hung_world(shards=1)
     world.window(lasts=5 * MINUTE)
     world.handler.script = lambda _: None
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
 
 
 def test_whose_call_it_was_is_known_so_the_lease_is_tried_alone_from_then_on() -> None:
     """Its neighbours had waited for the slot: they need not wait again. Getting further clears it."""
     world = hung_world()
     world.window(lasts=5 * MINUTE)
-    assert caution(world.table.lease(SHARD)) is Caution.ALONE
-    assert caution(world.table.lease(OTHER)) is Caution.NONE
+    assert caution(world.table.lease(SHARD)) is CrashCaution.ALONE
+    assert caution(world.table.lease(OTHER)) is CrashCaution.NONE
     world.window(world.item(SHARD), lasts=5 * MINUTE)
-    assert caution(world.table.lease(SHARD)) is Caution.PAUSES
+    assert caution(world.table.lease(SHARD)) is CrashCaution.PAUSES
     world.handler.script = lambda _: None
     world.window(world.item(SHARD))
-    assert caution(world.table.lease(SHARD)) is Caution.NONE
+    assert caution(world.table.lease(SHARD)) is CrashCaution.NONE
 
 
 @pytest.mark.parametrize("what", ["acquired", "releasing", "ended"])
@@ -217,7 +217,7 @@ def test_hung_optional_function_gives_up_its_lease_too(what: str) -> None:
         world.shards.split(SHARD)
     setattr(world.handler, f"on_{what}", lambda *_: world.tasks.sleep(HOUR))
     report = world.window(world.item(SHARD), lasts=5 * MINUTE)
-    assert outcomes(report)[SHARD] is Outcome.HANDLER_HUNG
+    assert outcomes(report)[SHARD] is SessionOutcome.HANDLER_HUNG
     assert world.table.lease().lease_owner is None
     assert not world.table.lease().is_ended
 
@@ -235,7 +235,7 @@ def test_hung_call_gives_up_its_lease_even_with_all_records_done(
         world.tasks.sleep(HOUR)
 
     world.handler.script = script
-    assert only(world.window(lasts=5 * MINUTE)).outcome is Outcome.HANDLER_HUNG
+    assert only(world.window(lasts=5 * MINUTE)).outcome is SessionOutcome.HANDLER_HUNG
     assert world.seconds() < 40
 
 
@@ -268,7 +268,7 @@ def test_held_up_call_counts_as_no_attempt_and_no_crash(has_begun: bool, factor:
         world.tasks.sleep(HOUR)
 
     world.handler.script = script
-    assert set(outcomes(world.window(lasts=5 * MINUTE)).values()) == {Outcome.HANDLER_HUNG}
+    assert set(outcomes(world.window(lasts=5 * MINUTE)).values()) == {SessionOutcome.HANDLER_HUNG}
     assert [world.table.lease(shard).crashes for shard in (SHARD, OTHER)] == [2, 0]
     assert world.table.lease(OTHER).attempts == 0
     assert "handler call is held up by another: its lease is given up" in world.log.messages("error")
@@ -285,7 +285,7 @@ def test_call_on_lambda_may_use_the_rest_of_the_window_and_most_of_its_margin() 
     """14 minutes and 30 s: 14:20, so that 10 s are left for the releases."""
     world = hung_world(NO_WAITING)
     report = world.window(lasts=14 * MINUTE, margin=30 * SECOND)
-    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.HANDLER_HUNG, OTHER: SessionOutcome.WINDOW_ENDED}
     assert 14 * 60 + 20 <= world.seconds() < 14 * 60 + 25
     assert world.table.lease(OTHER).lease_owner is None
 
@@ -308,18 +308,18 @@ def test_process_ends_when_no_thread_can_be_started_for_a_call() -> None:
     world.tasks.spawn = exhausted  # type: ignore[method-assign]
     report = only(world.window(lasts=5 * MINUTE, worker=worker))
     assert report.problem == "RuntimeError in lease_acquired"
-    assert worker.health.ends_now is Ending.NO_THREADS
+    assert worker.health.ends_now is ProcessEndReason.NO_THREADS
     assert world.table.lease().lease_owner is None
 
 
 def test_a_handler_timeout_does_not_outlast_the_process() -> None:
     world = hung_world(replace(NO_WAITING, handler_timeout=HOUR), shards=1)
-    assert only(world.window(margin=30 * SECOND)).outcome is Outcome.HANDLER_HUNG
+    assert only(world.window(margin=30 * SECOND)).outcome is SessionOutcome.HANDLER_HUNG
 
 
 def test_call_may_take_for_ever_without_handler_timeout_and_cut_off() -> None:
     world = hung_world(NO_WAITING, shards=1)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.seconds() >= 3600
 
 
@@ -345,11 +345,11 @@ def test_a_process_that_is_replaced_at_once_keeps_no_lease_when_a_call_hangs() -
     world = hung_world(replace(CONTINUOUS, handler_timeout=20 * SECOND), shards=3)
     worker = world.worker(replaced_at_once=True)
     report = world.window(lasts=5 * MINUTE, worker=worker)
-    assert worker.health.ending is Ending.CALL_HANGS
+    assert worker.health.ending is ProcessEndReason.CALL_HANGS
     assert worker.health.ends_now is None
     assert world.seconds() >= 300
     assert {lease.kept for lease in report.leases} == {None}
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
     assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
 
 
@@ -367,7 +367,7 @@ def test_kept_lease_is_released_when_another_leases_call_hangs() -> None:
     world.settings = replace(world.settings, handler_concurrency=2)
     worker = world.worker(replaced_at_once=True)
     report = world.window(margin=30 * SECOND, worker=worker)
-    assert outcomes(report) == {SHARD: Outcome.HANDLER_HUNG, OTHER: Outcome.WINDOW_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.HANDLER_HUNG, OTHER: SessionOutcome.WINDOW_ENDED}
     assert {lease.kept for lease in report.leases} == {None}
     assert world.table.lease(OTHER).lease_owner is None
     assert ("lease_releasing", OTHER) in world.handler.calls
@@ -380,10 +380,10 @@ def test_window_ends_when_calls_hang_in_all_slots_and_their_replacements() -> No
     world.handler.script = hanging(world, b"poison")
     worker = world.worker()
     report = world.window(lasts=HOUR / 2, worker=worker)
-    assert worker.health.ends_now is Ending.ALL_SLOTS_HANG
+    assert worker.health.ends_now is ProcessEndReason.ALL_SLOTS_HANG
     assert world.seconds() < 120
     assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
-    assert list(outcomes(report).values()).count(Outcome.HANDLER_HUNG) == 4
+    assert list(outcomes(report).values()).count(SessionOutcome.HANDLER_HUNG) == 4
     assert "this process ends" in world.log.messages("error")
 
 
@@ -396,7 +396,7 @@ def test_process_ends_though_its_hung_call_returns_meanwhile() -> None:
     world.tasks.sleep(2 * MINUTE)
     assert worker.health.hung == 0
     assert worker.health.hung_calls() == ()
-    assert worker.health.ends_now is Ending.ALL_LEASES_HANG
+    assert worker.health.ends_now is ProcessEndReason.ALL_LEASES_HANG
 
 
 def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() -> None:
@@ -406,8 +406,8 @@ def test_a_second_attempt_at_an_item_that_holds_nothing_any_more_does_nothing() 
     world.window(item, lasts=5 * MINUTE, worker=world.worker(replaced_at_once=True))
     before, calls = dict(world.table.real.rows()), len(world.handler.calls)
     report = world.window(item)
-    assert set(outcomes(report).values()) == {Outcome.COULD_NOT_ACQUIRE}
-    assert report.next is Next.DONE
+    assert set(outcomes(report).values()) == {SessionOutcome.COULD_NOT_ACQUIRE}
+    assert report.next is AfterWindow.DONE
     assert world.table.real.rows() == before, "no crash is counted"
     assert len(world.handler.calls) == calls
     assert world.metrics.values(Metric.LOST_LEASES) == []
@@ -430,7 +430,7 @@ def test_call_that_ends_during_the_hang_check_does_not_count_as_hung() -> None:
 
     world.handler.script = ends_meanwhile
     worker = world.worker()
-    assert only(world.window(lasts=5 * MINUTE, worker=worker)).outcome is Outcome.HANDLER_HUNG
+    assert only(world.window(lasts=5 * MINUTE, worker=worker)).outcome is SessionOutcome.HANDLER_HUNG
     world.tasks.sleep(MINUTE)
     assert worker.health.hung == 0
     assert world.log.messages("warning") == ["a handler call that was given up has ended"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch, CheckpointReply
 from sublet.metric_names import Metric
@@ -51,7 +51,7 @@ def checkpoints(world: EngineWorld) -> list[float]:
 def test_returning_only_asks_for_more() -> None:
     world = EngineWorld(replace(MANUAL, batch_size=1))
     world.put("a", "b", "c")
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a", b"b", b"c"]
     assert str(world.table.lease().checkpoint) == "TRIM_HORIZON"
     world.window()
@@ -62,7 +62,7 @@ def test_failures_are_not_written_to_the_row_because_their_records_are_unknown()
     world = EngineWorld(MANUAL)
     world.put("a")
     world.handler.script = raising(ValueError())
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().attempts == 0
 
 
@@ -163,7 +163,7 @@ def test_a_checkpoint_of_a_lost_lease_returns_false() -> None:
         said.append(batch.checkpoint(batch.records[0]))
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     assert said == [False]
 
 
@@ -184,10 +184,10 @@ def test_checkpoint_after_the_window_returns_false_and_writes_nothing(settings: 
 
 @pytest.mark.parametrize(
     ("settings", "outcome"),
-    [(MANUAL, Outcome.CAUGHT_UP), (KEPT, Outcome.WINDOW_ENDED)],
+    [(MANUAL, SessionOutcome.CAUGHT_UP), (KEPT, SessionOutcome.WINDOW_ENDED)],
     ids=["released", "kept"],
 )
-def test_the_handler_flushes_before_the_window_s_last_checkpoint(settings: Settings, outcome: Outcome) -> None:
+def test_the_handler_flushes_before_the_window_s_last_checkpoint(settings: Settings, outcome: SessionOutcome) -> None:
     """Also where the lease is kept: the next window begins at the checkpoint, in whichever process."""
     world = EngineWorld(settings)
     first, second = world.put("a", "b")
@@ -263,7 +263,7 @@ def test_a_shard_ends_only_when_all_is_checkpointed() -> None:
     world.shards.split(SHARD)
     report = world.window(world.item(SHARD))
     [lease] = [lease for lease in report.leases if lease.lease_key == SHARD]
-    assert lease.outcome is Outcome.HANDLER_FAILED
+    assert lease.outcome is SessionOutcome.HANDLER_FAILED
     assert "HandlerContractBroken in shard_ended" in str(lease.problem)
     assert not world.table.lease().is_ended
 
@@ -279,7 +279,7 @@ def test_kept_batch_can_be_checkpointed_at_the_shard_end() -> None:
 
     world.handler.on_ended = flush
     report = world.window(world.item(SHARD))
-    assert report.leases[0].outcome is Outcome.SHARD_ENDED
+    assert report.leases[0].outcome is SessionOutcome.SHARD_ENDED
     assert world.table.lease().is_ended
 
 
@@ -415,7 +415,7 @@ def test_prepare_checkpoint_succeeds_when_its_response_is_lost() -> None:
     world.table.lose_response_of(WriteKind.PREPARE)
     said: list[bool] = []
     world.handler.script = lambda batch: said.append(batch.prepare_checkpoint(batch.records[0], b"state"))
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert said == [True]
     assert world.table.lease().pending_checkpoint_state == b"state"
 

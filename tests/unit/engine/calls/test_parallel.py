@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.calls import parallel
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Tried
+from sublet.protocol.lease import AttemptedRecords
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
@@ -84,7 +84,7 @@ def test_calls_go_on_side_by_side_and_each_key_keeps_its_order() -> None:
     world = SideBySide(settings_with(10))
     report = only(world.world.window())
     assert (report.outcome, report.user_records, report.handler_failures, report.problem) == (
-        Outcome.CAUGHT_UP,
+        SessionOutcome.CAUGHT_UP,
         400,
         0,
         None,
@@ -127,7 +127,7 @@ def test_ten_lanes_are_at_least_eight_times_as_fast() -> None:
 def test_a_poison_is_set_aside_while_the_others_go_on() -> None:
     world = SideBySide(settings_with(4, maximum_retry_attempts=1, on_failure=QUEUE))
     world.poison = {b"17", b"230"}
-    assert only(world.world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.broken == []
     aside = sorted(int(record.data) for kept in world.world.destination.taken for record in kept.records)
     assert aside == [17, 230]
@@ -141,7 +141,7 @@ def test_checkpoint_stays_before_a_record_that_keeps_failing_in_its_lane(poison:
     world.poison = {b"%d" % poison}
     report = only(world.world.window(lasts=5 * MINUTE))
     assert (report.outcome, report.user_records, report.handler_failures) == (
-        Outcome.HANDLER_FAILED,
+        SessionOutcome.HANDLER_FAILED,
         len(world.done),
         2,
     )
@@ -196,7 +196,7 @@ def test_attempts_of_a_lane_do_not_count_for_other_lanes() -> None:
     world = EngineWorld(settings_with(1, maximum_retry_attempts=2, on_failure=QUEUE))
     world.settings = replace(world.settings, batch_size=10)
     numbers = [world.shards.put(f"key-{n}", f"{n}".encode(), 0) for n in range(4)]
-    world.change_lease(attempts=3, tried=Tried(Checkpoint(numbers[-1]), lanes=3))
+    world.change_lease(attempts=3, tried=AttemptedRecords(Checkpoint(numbers[-1]), lanes=3))
     world.window()
     assert [len(kept.records) for kept in world.destination.taken] == [1]
     assert world.handler.data() == [b"1", b"2", b"3"]
@@ -212,7 +212,7 @@ def test_a_call_that_hangs_in_one_lane_gives_the_lease_up(poison: int) -> None:
 
     world.world.handler.script = script
     report = only(world.world.window(lasts=5 * MINUTE))
-    assert report.outcome is Outcome.HANDLER_HUNG
+    assert report.outcome is SessionOutcome.HANDLER_HUNG
     assert (report.problem or "").startswith("hung in handle")
     assert world.world.table.lease().checkpoint.sequence_number == world.numbers[poison - 1]
 
@@ -249,7 +249,7 @@ def test_handler_checkpoint_is_written_once_all_earlier_records_are_finished() -
             said.append((record.data, is_written, world.table.lease().checkpoint.sequence_number))
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert said == [
         (b"0", True, numbers[0]),
         (b"4", True, numbers[1]),

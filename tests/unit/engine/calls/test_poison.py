@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.window import CRASHES_MAX, Next, WindowReport
+from sublet.decisions.session.window import CRASHES_MAX, AfterWindow, WindowReport
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.lease_writes import WriteKind
@@ -80,7 +80,7 @@ class Fleet:
         for _ in range(1 + CRASHES_MAX):
             report = self._window(item)
             if report is not None:
-                return report.next is Next.PROMPT
+                return report.next is AfterWindow.PROMPT
         return False
 
     def _window(self, item: WorkerItem) -> WindowReport | None:

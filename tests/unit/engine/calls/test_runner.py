@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.handler import Batch
 from sublet.handlers.load import handler_of
 from sublet.metric_names import Metric
@@ -177,7 +177,7 @@ def test_attempt_restarts_at_one_after_partial_progress() -> None:
         checkpoint(batch)
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert seen(world) == [[b"a", b"b", b"c"], [b"a", b"b", b"c"], [b"b", b"c"]]
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 1]
 
@@ -188,7 +188,7 @@ def test_failing_handler_gets_the_same_batch_again_and_skips_nothing() -> None:
     world.put("a", "b")
     world.handler.script = failing(3)
     report = only(world.window())
-    assert report.outcome is Outcome.CAUGHT_UP
+    assert report.outcome is SessionOutcome.CAUGHT_UP
     assert report.handler_failures == 3
     assert seen(world) == [[b"a", b"b"]] * 4
     assert sum(world.metrics.values(Metric.HANDLER_FAILURES, SHARD)) == 3
@@ -205,7 +205,7 @@ def test_backoff_doubles_up_to_handler_backoff_max() -> None:
         fail(batch)
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert called_at == [0, 1, 3, 7, 12, 17]
 
 
@@ -214,9 +214,9 @@ def test_lease_is_released_at_the_last_finished_record_when_the_handler_fails() 
     (good, *_) = world.put("good", "bad", "never")
     world.handler.script = lambda batch: raising(ValueError())() if batch.records[0].data == b"bad" else None
     report = world.window()
-    assert only(report).outcome is Outcome.HANDLER_FAILED
+    assert only(report).outcome is SessionOutcome.HANDLER_FAILED
     assert "ValueError" in (only(report).problem or "")
-    assert report.next is Next.DONE, "the next tick decides"
+    assert report.next is AfterWindow.DONE, "the next tick decides"
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(good), None)
     assert seen(world) == [[b"good"], *[[b"bad"]] * 5]
@@ -227,9 +227,9 @@ def test_handler_that_fails_ten_times_over_two_windows_loses_nothing() -> None:
     world.put("a", "b", "c")
     world.handler.script = failing(10)
     assert [only(world.window()).outcome for _ in range(3)] == [
-        Outcome.HANDLER_FAILED,
-        Outcome.HANDLER_FAILED,
-        Outcome.CAUGHT_UP,
+        SessionOutcome.HANDLER_FAILED,
+        SessionOutcome.HANDLER_FAILED,
+        SessionOutcome.CAUGHT_UP,
     ]
     assert world.handler.data() == [b"a", b"b", b"c"]
 
@@ -239,7 +239,7 @@ def test_a_failing_handler_in_continuous_mode_does_not_keep_its_lease() -> None:
     world.put("a")
     world.handler.script = failing(99)
     report = world.window()
-    assert only(report).outcome is Outcome.HANDLER_FAILED
+    assert only(report).outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().lease_owner is None
 
 
@@ -247,7 +247,7 @@ def test_no_call_is_made_again_after_the_deadline() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_backoff=10 * SECOND))
     world.put("a")
     world.handler.script = failing(99)
-    assert only(world.window(lasts=15 * SECOND)).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window(lasts=15 * SECOND)).outcome is SessionOutcome.HANDLER_FAILED
     assert world.seconds() < 16
     assert len(world.handler.batches) == 2
 
@@ -257,7 +257,7 @@ def test_a_long_backoff_is_cut_short_when_the_lease_is_lost() -> None:
     world.put("a")
     world.handler.script = failing(99)
     world.at(5 * SECOND, world.steal)
-    assert only(world.window(lasts=HOUR)).outcome is Outcome.LEASE_LOST
+    assert only(world.window(lasts=HOUR)).outcome is SessionOutcome.LEASE_LOST
     assert world.seconds() < 15
 
 
@@ -326,7 +326,7 @@ def test_failing_handler_gets_no_record_again_that_it_checkpointed() -> None:
     world = EngineWorld()
     world.put("a", "b", "c", "d")
     world.handler.script = checkpoint_then_fail(1, times=1)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert seen(world) == [[b"a", b"b", b"c", b"d"], [b"c", b"d"]]
 
 
@@ -343,7 +343,7 @@ def test_a_checkpoint_by_the_handler_counts_also_if_its_window_ends_there() -> N
         raise ValueError
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().checkpoint == Checkpoint(numbers[1])
 
 
@@ -353,7 +353,7 @@ def test_a_checkpoint_in_the_middle_of_an_aggregate_is_kept_as_such() -> None:
     number = world.shards.put("k", aggregate([("k", None, text) for text in (b"a", b"b", b"c")]))
     world.handler.script = checkpoint_then_fail(0, times=1)
     world.settings = replace(world.settings, handler_backoff=30 * SECOND)
-    assert only(world.window(lasts=20 * SECOND)).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window(lasts=20 * SECOND)).outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().checkpoint == Checkpoint(number, 0)
     world.window()
     assert seen(world) == [[b"a", b"b", b"c"], [b"b", b"c"]]
@@ -364,12 +364,12 @@ def test_progress_within_a_batch_restarts_the_attempts() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_attempts=2))
     world.put(*map(str, range(20)))
     world.handler.script = lambda batch: checkpoint_then_fail(0)(batch) if len(batch.records) > 1 else None
-    assert only(world.window(lasts=HOUR)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(lasts=HOUR)).outcome is SessionOutcome.CAUGHT_UP
     assert [records[0] for records in seen(world)] == [str(n).encode() for n in range(20)]
 
 
 def test_a_record_of_another_batch_is_refused_and_moves_nothing() -> None:
-    """Taken at its word, it would skip what lies in between."""
+    """Taken at its status, it would skip what lies in between."""
     world = EngineWorld(replace(NO_WAITING, handler_attempts=1))
     world.put("a")
     foreign = UserRecord(b"x", "k", 0, StreamRecord("9" * 56, b"x", "k", world.began))
@@ -383,7 +383,7 @@ def test_a_record_of_another_batch_is_refused_and_moves_nothing() -> None:
             raise
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().checkpoint == TRIM_HORIZON
     assert "not one of this batch's records" in refusals[0]
 
@@ -433,7 +433,7 @@ def test_record_popped_by_a_failing_handler_is_not_skipped() -> None:
         batch.records.clear()  # type: ignore[attr-defined]
 
     world.handler.script = script
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     world.handler.script = lambda _: None
     world.window()
     assert world.handler.data() == [b"a", b"b"]
@@ -463,12 +463,12 @@ def test_a_lease_acquired_that_fails_is_waited_for_like_handle() -> None:
             raise ValueError
 
     world.handler.on_acquired = fail_twice
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert called_at == [0, 1, 3]
 
 
-@pytest.mark.parametrize(("failures", "outcome"), [(4, Outcome.CAUGHT_UP), (5, Outcome.HANDLER_FAILED)])
-def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("failures", "outcome"), [(4, SessionOutcome.CAUGHT_UP), (5, SessionOutcome.HANDLER_FAILED)])
+def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, outcome: SessionOutcome) -> None:
     """State that could not be loaded is no ground to handle records without it."""
     world = EngineWorld()
     world.put("a")
@@ -480,13 +480,13 @@ def test_a_lease_acquired_that_fails_is_called_again_like_handle(failures: int, 
 
     world.handler.on_acquired = fail
     assert only(world.window()).outcome is outcome
-    assert world.handler.data() == ([b"a"] if outcome is Outcome.CAUGHT_UP else [])
+    assert world.handler.data() == ([b"a"] if outcome is SessionOutcome.CAUGHT_UP else [])
 
 
 def test_a_lease_acquired_that_fails_is_not_called_again_after_the_deadline() -> None:
     world = EngineWorld(replace(NO_WAITING, handler_backoff=10 * SECOND))
     world.handler.on_acquired = raising(ValueError())
-    assert only(world.window(lasts=15 * SECOND)).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window(lasts=15 * SECOND)).outcome is SessionOutcome.HANDLER_FAILED
     assert world.handler.calls == [("lease_acquired", SHARD)] * 2
     assert world.seconds() == 10
 

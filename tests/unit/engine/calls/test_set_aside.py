@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken
 from sublet.handler import Batch
 from sublet.metric_names import Metric
@@ -49,7 +49,7 @@ def world_with(settings: Any, *data: str, poison: str = "bad") -> tuple[EngineWo
 def test_a_batch_that_fails_for_good_is_set_aside_and_the_shard_goes_on() -> None:
     world, numbers = world_with(replace(RETRY_TWICE, batch_size=2), "a", "bad", "c", "d")
     report = only(world.window())
-    assert report.outcome is Outcome.CAUGHT_UP
+    assert report.outcome is SessionOutcome.CAUGHT_UP
     (kept,) = world.destination.taken
     assert data_of(kept) == [b"a", b"bad"]
     assert (kept.attempts, kept.has_raised) == (3, True)
@@ -62,7 +62,7 @@ def test_a_batch_that_fails_for_good_is_set_aside_and_the_shard_goes_on() -> Non
 
 def test_bisect_sets_the_poison_aside_alone() -> None:
     world, _ = world_with(BISECT, "a", "b", "bad", "c", "d")
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert [data_of(kept) for kept in world.destination.taken] == [[b"bad"]]
     assert world.handler.data() == [b"a", b"b", b"c", b"d"]
 
@@ -119,7 +119,7 @@ def test_checkpoint_stays_while_the_destination_refuses() -> None:
     world, numbers = world_with(replace(BISECT, handler_attempts=3), "a", "bad", "b")
     world.destination.refusals = 100
     report = only(world.window())
-    assert report.outcome is Outcome.HANDLER_FAILED
+    assert report.outcome is SessionOutcome.HANDLER_FAILED
     assert world.table.lease().checkpoint.sequence_number == numbers[0]
     assert b"b" not in world.handler.data()
     assert len(world.metrics.values(Metric.DESTINATION_REFUSALS)) >= 1
@@ -133,7 +133,7 @@ def test_a_later_window_asks_the_destination_first_and_goes_on() -> None:
         world.window()
     world.destination.refusals = 0
     world.handler.batches.clear()
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert [data_of(kept) for kept in world.destination.taken] == [[b"bad"]]
     assert [record.data for batch in world.handler.batches for record in batch.records] == [b"b"]
     assert world.table.lease().checkpoint.sequence_number == numbers[-1]
@@ -143,9 +143,9 @@ def test_attempts_outlive_a_window() -> None:
     """One call in each window: the third is the last."""
     world, _ = world_with(replace(RETRY_TWICE, handler_attempts=1), "bad")
     for attempts in (1, 2):
-        assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+        assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
         assert world.table.lease().attempts == attempts
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3]
     assert [kept.attempts for kept in world.destination.taken] == [3]
     assert world.table.lease().attempts == 0, "progress forgets them"
@@ -236,7 +236,7 @@ def test_a_lease_that_is_found_lost_as_an_attempt_is_noted_has_no_call() -> None
         return apply()  # type: ignore[no-any-return]
 
     world.table.disturb = stolen
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     assert world.handler.batches == []
 
 
@@ -412,7 +412,7 @@ def test_a_part_of_a_batch_that_is_done_is_checkpointed_before_the_next_is_calle
 def test_records_wait_without_a_destination_and_the_log_says_why() -> None:
     world, _ = world_with(RETRY_TWICE, "bad")
     world.destination = None  # type: ignore[assignment]
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     refused = [line.fields for line in world.log.lines if "failure destination refused" in line.message]
     assert {str(line["problem"]) for line in refused} == {"there is none: the setting on_failure is not given"}
     assert "tried 3 times" in str(refused[0]["why"])

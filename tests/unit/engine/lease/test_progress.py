@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from sublet.decisions.session.held_lease import Tenure
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.progress import Progress
@@ -116,7 +116,7 @@ def test_due_checkpoint_is_written_once_by_two_concurrent_threads() -> None:
 def test_the_last_checkpoint_is_written_also_when_its_interval_is_far_from_over() -> None:
     world = EngineWorld(replace(NO_WAITING, checkpoint_interval=HOUR))
     (number,) = world.put("a")
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.table.lease().checkpoint == Checkpoint(number)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from sublet.decisions.manager.lease_cleanup import DeleteReason, Deletion
+from sublet.decisions.manager.lease_cleanup import DeleteReason, LeaseDeletion
 from sublet.engine.lease.steps import acquire_lease, delete_lease, is_held_by
 from sublet.metric_names import Metric
 from sublet.ports import LeaseTable
@@ -38,7 +38,7 @@ def test_a_loss_is_reported_also_if_the_row_has_gone_already(
     lease = world.table.lease()
     if not is_there:
         world.table.real.apply(delete(lease))
-    assert delete_lease(Deletion(lease, DeleteReason.GARBAGE), world.ports) is is_there
+    assert delete_lease(LeaseDeletion(lease, DeleteReason.GARBAGE), world.ports) is is_there
     assert world.metrics.values(Metric.DATA_GAP) == reported
 
 
@@ -46,7 +46,7 @@ def test_a_lease_that_has_changed_is_neither_deleted_nor_reported() -> None:
     world = EngineWorld()
     lease = world.table.lease()
     world.change_lease(lease_counter=lease.lease_counter + 1)
-    assert not delete_lease(Deletion(lease, DeleteReason.GARBAGE), world.ports)
+    assert not delete_lease(LeaseDeletion(lease, DeleteReason.GARBAGE), world.ports)
     assert world.metrics.values(Metric.DATA_GAP) == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sublet.decisions.manager.announcing import What
+from sublet.decisions.manager.announcing import AnnouncementKind
 from sublet.engine.manager.announcing import announce
 from sublet.errors import LeaseTableUnavailable
 from sublet.testing.memory import MemorySightingStore
@@ -17,7 +17,7 @@ class OutOfReach(MemorySightingStore):
 def test_a_failed_announcement_is_logged_and_no_reason_to_fail() -> None:
     world = EngineWorld(CONTINUOUS)
     world.sightings = OutOfReach()
-    announce(What.JOINS, world.ports, world.settings)
+    announce(AnnouncementKind.JOINS, world.ports, world.settings)
     (line,) = world.log.lines
     assert (line.level, line.message) == ("warning", "could not announce")
-    assert line.fields == {"what": What.JOINS, "problem": "timed out"}
+    assert line.fields == {"what": AnnouncementKind.JOINS, "problem": "timed out"}

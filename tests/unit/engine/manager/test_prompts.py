@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, DispatchedWorker
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.engine.manager.tick import LeaseManager
 from sublet.ports import Applied, Remembered
@@ -36,7 +36,7 @@ class SlowStore(MemorySightingStore):
         self.world.tasks.sleep(TICK_LASTS / 2)
         return seen
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         self.world.tasks.sleep(TICK_LASTS / 10)
         return super().keep_dispatched(dispatched, seen_round)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.engine.manager.quiet_probing import BOUNDS, show_quiet
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
@@ -18,7 +18,7 @@ from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 from sublet.testing.memory.metrics import MemoryMetrics
 
 from tests.doubles.engine_world import (
@@ -153,14 +153,14 @@ def test_quiet_walk_of_a_tick_is_not_repeated_by_the_next_process() -> None:
         lambda _: PollRefusal.THROTTLED,
         lambda _: Unanswered("no answer"),
         lambda _: PollRefusal.ITERATOR_EXPIRED,
-        lambda _: Polled(Page((), 0, 1), "iterator"),
+        lambda _: GetRecordsReply(Page((), 0, 1), "iterator"),
         raising(StreamUnavailable("no answer")),
         raising(StreamAccessDenied("no kinesis:GetRecords")),
     ],
     ids=["throttled", "no answer", "expired", "an empty page that lags", "unavailable", "denied"],
 )
 def test_an_answer_that_is_none_sends_a_worker(
-    answer: Callable[[object], Polled | Refusal],
+    answer: Callable[[object], GetRecordsReply | Refusal],
 ) -> None:
     world = EngineWorld()
     manager = read(world)
@@ -185,7 +185,7 @@ def test_a_service_that_is_slow_does_not_hold_up_the_tick() -> None:
     manager = read(world)
     began = world.clock.steady()
 
-    def slowly(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def slowly(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         world.tasks.sleep(3 * SECOND)
         return poll()
 
@@ -333,7 +333,7 @@ def test_a_quiet_shard_that_no_worker_visits_is_ok_in_the_status() -> None:
         assert tick(world, manager) == []
         world.clock.advance(MINUTE)
         status = Watch(world.ports, world.settings, probes=False).look(None)
-        words = [shard.word for shard in status.shards]
-        assert world.seconds() < 240 or words == [Word.OK]
+        words = [shard.status for shard in status.shards]
+        assert world.seconds() < 240 or words == [Status.OK]
     world.clock.advance(HOUR / 2)
-    assert Watch(world.ports, world.settings, probes=False).look(None).shards[0].word is Word.UNKNOWN
+    assert Watch(world.ports, world.settings, probes=False).look(None).shards[0].status is Status.UNKNOWN

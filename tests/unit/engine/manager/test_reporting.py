@@ -13,7 +13,7 @@ from sublet.decisions.manager.fleet_kind import FleetKind, ReportPlan
 from sublet.engine.manager.announcing import look_at_reports, make_reports, renew_report, stop_reporting
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.lease import LeaseScan
-from sublet.protocol.worker_report import Place, WorkerReport
+from sublet.protocol.worker_report import ReportPlace, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 from sublet.testing.memory import MemoryWorkerReports
 from sublet.testing.memory.clock import BEGINNING
@@ -21,9 +21,9 @@ from sublet.testing.memory.clock import BEGINNING
 from tests.doubles.engine_world import CONTINUOUS, SHARD, EngineWorld
 
 SECOND = timedelta(seconds=1)
-JAVA = WorkerReport("java-1", BEGINNING, Place.LEASE_TABLE)
-IN_OWN_TABLE = WorkerReport("java-1", BEGINNING, Place.OWN_TABLE)
-OURS = WorkerReport("orders-lambda-0", BEGINNING, Place.LEASE_TABLE)
+JAVA = WorkerReport("java-1", BEGINNING, ReportPlace.LEASE_TABLE)
+IN_OWN_TABLE = WorkerReport("java-1", BEGINNING, ReportPlace.OWN_TABLE)
+OURS = WorkerReport("orders-lambda-0", BEGINNING, ReportPlace.LEASE_TABLE)
 
 
 def world_with(*standing: WorkerReport) -> tuple[EngineWorld, MemoryWorkerReports]:
@@ -88,7 +88,7 @@ def test_tick_reports_and_steals_beside_workers_migrating_to_kcl_3() -> None:
     reports.state = {"key": {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_UPGRADE_FROM_2X"}}
     report = world.manager().tick()
     assert (report.fleet, report.is_reporting) == (FleetKind.EACH_FOR_ITSELF, True)
-    assert reports.load()[1:] == (WorkerReport("orders-lambda-0", BEGINNING, Place.OWN_TABLE),)
+    assert reports.load()[1:] == (WorkerReport("orders-lambda-0", BEGINNING, ReportPlace.OWN_TABLE),)
 
 
 def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
@@ -96,7 +96,9 @@ def test_a_window_renews_the_report_that_a_tick_has_made() -> None:
     world.put("a")
     world.manager().tick()
     world.window(lasts=70 * SECOND)
-    assert reports.get("orders-lambda-0") == WorkerReport("orders-lambda-0", BEGINNING + 60 * SECOND, Place.LEASE_TABLE)
+    assert reports.get("orders-lambda-0") == WorkerReport(
+        "orders-lambda-0", BEGINNING + 60 * SECOND, ReportPlace.LEASE_TABLE
+    )
 
 
 def test_a_window_creates_no_report() -> None:

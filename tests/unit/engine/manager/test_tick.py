@@ -10,7 +10,7 @@ import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import adopt_stream
 from sublet.engine.manager.look import look
@@ -48,7 +48,7 @@ def claimed(world: EngineWorld) -> list[str]:
     return sorted(claim.lease_key for item in world.dispatcher.items for claim in item.claims)
 
 
-def run_dispatched(world: EngineWorld) -> list[dict[str, Outcome]]:
+def run_dispatched(world: EngineWorld) -> list[dict[str, SessionOutcome]]:
     """Run every dispatched item's window, one after the other."""
     return [outcomes(world.window(item)) for item in world.dispatcher.take()]
 
@@ -57,7 +57,7 @@ def tick_until_done(world: EngineWorld, ticks: int = 10) -> None:
     """Tick and run what is dispatched, until a tick finds nothing to read any more."""
     for _ in range(ticks):
         world.manager().tick()
-        if not [item for item in world.dispatcher.take() if world.window(item).next is not Next.DONE]:
+        if not [item for item in world.dispatcher.take() if world.window(item).next is not AfterWindow.DONE]:
             return
 
 
@@ -244,7 +244,7 @@ def test_an_owner_that_comes_back_after_the_tick_keeps_its_lease() -> None:
     world.clock.advance(NO_WAITING.failover_time + SECOND)
     world.manager().tick()
     world.change_lease(lease_counter=world.table.lease().lease_counter + 1)
-    assert run_dispatched(world) == [{SHARD: Outcome.COULD_NOT_ACQUIRE}]
+    assert run_dispatched(world) == [{SHARD: SessionOutcome.COULD_NOT_ACQUIRE}]
 
 
 # Two ticks at once
@@ -268,7 +268,7 @@ def test_overlapping_ticks_create_and_dispatch_each_lease_once() -> None:
         key
         for window in windows
         for key, outcome in outcomes(window.result()).items()
-        if outcome is not Outcome.COULD_NOT_ACQUIRE
+        if outcome is not SessionOutcome.COULD_NOT_ACQUIRE
     ]
     assert sorted(acquired) == [SHARD, SHARD_1, SHARD_2]
     assert world.handler.data() == [b"a", b"b", b"c"]

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.standing import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import decode_row, encode_row
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, SECOND, SHARD, EngineWorld
 
@@ -30,7 +30,7 @@ def world_whose_polls(answers: Callable[[int], Refusal | None]) -> EngineWorld:
     world = EngineWorld(replace(CONTINUOUS, idle_poll_interval=SECOND))
     polls: list[None] = []
 
-    def poll(really: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def poll(really: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         polls.append(None)
         return answers(len(polls)) or really()
 
@@ -46,17 +46,17 @@ def test_unanswered_reads_are_logged_once_and_once_when_answered_again() -> None
 
 def test_row_and_status_show_unanswered_reads_until_they_are_answered() -> None:
     world = world_whose_polls(lambda number: Unanswered(DNS) if number <= 20 else None)
-    began, seen = world.clock.now(), list[tuple[Word, datetime | None]]()
+    began, seen = world.clock.now(), list[tuple[Status, datetime | None]]()
 
     def look() -> None:
         (shard,) = Watch(world.ports, world.settings, probes=False).look(None).shards
-        seen.append((shard.word, shard.since))
+        seen.append((shard.status, shard.since))
 
     world.at(MINUTE, look)
     world.at(4 * MINUTE, look)
     world.window(lasts=5 * MINUTE)
     (during, since), (after, _) = seen
-    assert (during, after) == (Word.FAILING, Word.OK)
+    assert (during, after) == (Status.FAILING, Status.OK)
     assert since is not None
     assert timedelta(0) <= since - began < MINUTE / 4
     assert "subletUnanswered" not in encode_row(world.table.lease())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
@@ -61,7 +61,7 @@ def test_a_shards_end_whose_response_gets_lost_is_an_end(kind: WriteKind) -> Non
     world = EngineWorld()
     children = world.shards.split(SHARD)
     world.table.lose_response_of(kind)
-    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    assert world.window(world.item(SHARD)).leases[0].outcome is SessionOutcome.SHARD_ENDED
     row = world.table.lease()
     assert row.is_ended
     assert row.child_shard_ids == frozenset(children)
@@ -82,7 +82,7 @@ def test_shard_end_names_the_children_after_a_heartbeat_that_timed_out() -> None
         return result
 
     world.handler.on_ended, world.table.disturb = heartbeat_in_between, time_out
-    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    assert world.window(world.item(SHARD)).leases[0].outcome is SessionOutcome.SHARD_ENDED
     assert world.table.lease().child_shard_ids == frozenset(children)
 
 
@@ -98,7 +98,7 @@ def test_paused_process_creates_no_children_of_a_shard_that_others_ended() -> No
         world.table.real.apply(delete(world.table.lease()))
 
     world.handler.on_ended = freeze_while_others_end_it
-    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(SHARD))).outcome is SessionOutcome.LEASE_LOST
     assert WriteKind.CREATE not in world.table.kinds()
 
 
@@ -113,7 +113,7 @@ def test_a_lease_that_is_lost_at_the_end_of_its_shard_is_not_reported_as_ended()
             world.tasks.sleep(15 * SECOND)
 
     world.table.disturb_get = taken_meanwhile
-    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(SHARD))).outcome is SessionOutcome.LEASE_LOST
     assert ("shard_ended", SHARD) not in world.handler.calls
 
 
@@ -122,7 +122,7 @@ def test_a_handler_that_refuses_the_end_keeps_the_shard_from_being_ended() -> No
     world.shards.split(SHARD)
     world.handler.on_ended = raising(ValueError("not yet"))
     report = world.window(world.item(SHARD))
-    assert only(report).outcome is Outcome.HANDLER_FAILED
+    assert only(report).outcome is SessionOutcome.HANDLER_FAILED
     assert not world.table.lease().is_ended
     assert WriteKind.CREATE not in world.table.kinds()
 
@@ -136,8 +136,8 @@ def test_merge_waits_for_an_other_parent_without_a_lease() -> None:
     world.put("a")
     child = world.shards.merge(SHARD, "shardId-000000000001")
     report = world.window()
-    assert only(report).outcome is Outcome.SHARD_END_BLOCKED
-    assert report.next is Next.PROMPT
+    assert only(report).outcome is SessionOutcome.SHARD_END_BLOCKED
+    assert report.next is AfterWindow.PROMPT
     (line,) = [line for line in world.log.lines if "waits for a merge's other parent" in line.message]
     assert line.fields == {"lease_key": SHARD, "parents": ["shardId-000000000001"]}
     row = world.table.lease()
@@ -151,7 +151,7 @@ def test_merge_does_not_wait_for_an_other_parent_past_retention() -> None:
     world.put_lease(lease_of(world.shards.list_shards()[0]))
     world.shards.merge(SHARD, "shardId-000000000001")
     del world.shards._logs["shardId-000000000001"]
-    assert world.window().leases[0].outcome is Outcome.SHARD_ENDED
+    assert world.window().leases[0].outcome is SessionOutcome.SHARD_ENDED
 
 
 def test_a_merge_whose_other_parents_row_is_malformed_ends_but_its_child_waits() -> None:
@@ -160,7 +160,7 @@ def test_a_merge_whose_other_parents_row_is_malformed_ends_but_its_child_waits()
     item = world.item(SHARD)
     world.table.real.put_row({"leaseKey": {"S": "shardId-000000000001"}})
     report = world.window(item)
-    assert only(report).outcome is Outcome.SHARD_ENDED
+    assert only(report).outcome is SessionOutcome.SHARD_ENDED
     assert world.table.lease(child).lease_counter == 0
 
 
@@ -170,7 +170,7 @@ def test_a_shard_lost_just_before_its_end_is_not_ended() -> None:
     world.shards.split(SHARD)
     world.handler.on_ended = lambda _: world.steal()
     report = world.window(world.item(SHARD))
-    assert only(report).outcome is Outcome.LEASE_LOST
+    assert only(report).outcome is SessionOutcome.LEASE_LOST
     assert not world.table.lease().is_ended
 
 
@@ -180,7 +180,7 @@ def test_shard_ended_is_not_called_when_the_lease_was_lost_in_the_last_call() ->
     world.put("last")
     world.shards.split(SHARD)
     world.handler.script = lambda _: world.steal()
-    assert only(world.window(world.item(SHARD))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(SHARD))).outcome is SessionOutcome.LEASE_LOST
     assert ("shard_ended", SHARD) not in world.handler.calls
     assert WriteKind.CREATE not in world.table.kinds()
 
@@ -193,6 +193,6 @@ def test_child_of_an_unfinished_parent_is_released_unread() -> None:
     world.put_lease(lease_of(shards[child]))
     world.shards.put("k", b"too early", 0)
     report = only(world.window(world.item(child)))
-    assert report.outcome is Outcome.WAITS_FOR_PARENTS
+    assert report.outcome is SessionOutcome.WAITS_FOR_PARENTS
     assert world.handler.data() == []
     assert world.table.lease(child).lease_owner is None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.session.record_filter import RecordFilter
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 
@@ -30,7 +30,7 @@ ORDER, VISIT = '{"kind": "order"}', '{"kind": "visit"}'
 def test_handler_gets_matching_records_alone_and_the_rest_is_checkpointed() -> None:
     world = world_with(ORDERS)
     numbers = world.put(VISIT, ORDER, VISIT, VISIT)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [ORDER.encode()]
     assert world.table.lease().checkpoint.sequence_number == numbers[-1]
 

@@ -11,7 +11,7 @@ from sublet.engine.session.gap_watch import GapWatch
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Refusal, Signal
-from sublet.protocol.records import Page, Polled, StreamRecord
+from sublet.protocol.records import GetRecordsReply, Page, StreamRecord
 
 from tests.doubles.engine_world import NO_WAITING, SECOND, EngineWorld
 
@@ -67,7 +67,7 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     world = EngineWorld(ONE_BY_ONE)
     refused = 0
 
-    def refuse(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def refuse(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         nonlocal refused
         is_question = world.stream.opened[-1].type is IteratorType.AT_SEQUENCE_NUMBER
         if is_question and not refused:
@@ -81,17 +81,19 @@ def test_a_question_that_is_not_answered_is_asked_again() -> None:
     assert world.metrics.values(Metric.DATA_GAP) == [1]
 
 
-Poll = Callable[[], Polled | Refusal]
+Poll = Callable[[], GetRecordsReply | Refusal]
 
 
-def undated(poll: Poll) -> Polled:
+def undated(poll: Poll) -> GetRecordsReply:
     """An empty page behind the tip, and a proxy has left out when it was answered."""
     reply = poll()
-    assert isinstance(reply, Polled)
-    return Polled(Page((), 0, 60_000), reply.next_iterator)
+    assert isinstance(reply, GetRecordsReply)
+    return GetRecordsReply(Page((), 0, 60_000), reply.next_iterator)
 
 
-def asked_after(world: EngineWorld, answers: list[Callable[[Poll], Polled | Refusal]], stop: Signal) -> list[float]:
+def asked_after(
+    world: EngineWorld, answers: list[Callable[[Poll], GetRecordsReply | Refusal]], stop: Signal
+) -> list[float]:
     """Seconds from a page that comes a day after the one before, whose record is past retention: when it is asked for
     that. `answers`: the first ones.
     """

@@ -19,7 +19,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import WriteKind
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.settings import Checkpointing
 from sublet.testing.memory import FakeClock
 from sublet.testing.turn_taking import TurnTaking
@@ -173,7 +173,7 @@ def test_a_lease_s_lag_goes_on_growing_over_its_next_owner_s_first_heartbeats() 
     assert first.waits_since == arrived_at
     seen: list[LagReport] = []
 
-    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def slow(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         if len(seen) < 3:
             world.tasks.sleep(MINUTE)
             seen.append(report(world))

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
@@ -66,7 +66,7 @@ def test_thief_that_is_stolen_from_while_it_waits_handles_nothing() -> None:
     world.put("a")
     world.change_lease(lease_owner="java-1", lease_counter=7)
     world.at(4 * SECOND, world.steal)
-    assert only(world.window(world.item(why=ClaimReason.STEAL))).outcome is Outcome.LEASE_LOST
+    assert only(world.window(world.item(why=ClaimReason.STEAL))).outcome is SessionOutcome.LEASE_LOST
     assert world.handler.data() == []
 
 
@@ -75,8 +75,8 @@ def test_session_stops_polling_and_calls_lease_lost_when_the_lease_is_stolen() -
     keep_putting(world, 40)
     world.at(20.5 * SECOND, world.steal)
     report = world.window()
-    assert only(report).outcome is Outcome.LEASE_LOST
-    assert report.next is Next.DONE
+    assert only(report).outcome is SessionOutcome.LEASE_LOST
+    assert report.next is AfterWindow.DONE
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
     found_out_at = next(write.at for write in world.table.writes if not write.applied)
     assert [at for at, _ in world.stream.polls if at > found_out_at] == []
@@ -90,7 +90,7 @@ def test_late_checkpoint_is_written_after_the_loss_if_it_is_forward() -> None:
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
     (last,) = world.put("a")
     world.at(5 * SECOND, world.steal)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     row = world.table.lease()
     assert row.checkpoint == Checkpoint(last)
     assert (row.lease_owner, row.holder, row.lease_counter) == ("thief", "other/1", 2)
@@ -129,7 +129,7 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
     world = EngineWorld(replace(CONTINUOUS, checkpoint_interval=HOUR))
     (last,) = world.put("a")
     world.at(5 * SECOND, lambda: world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0"))
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     row = world.table.lease()
     assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("java-2", None, Checkpoint(last))
     assert world.table.kinds()[-2:] == [WriteKind.CHECKPOINT, WriteKind.HAND_OVER]
@@ -152,7 +152,7 @@ def test_lease_requested_while_attempts_are_written_is_handed_over() -> None:
         return works(write, apply)
 
     world.table.disturb = asked_for
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     row = world.table.lease()
     assert (row.lease_owner, row.checkpoint_owner) == ("java-2", None)
     assert WriteKind.RELEASE not in [write.kind for write in world.table.writes], "not even refused"
@@ -171,7 +171,7 @@ def test_a_lease_lost_that_fails_is_called_once_and_changes_nothing() -> None:
     world.handler.on_lost = raising(ValueError())
     world.at(SECOND, world.steal)
     report = world.window()
-    assert only(report).outcome is Outcome.LEASE_LOST
+    assert only(report).outcome is SessionOutcome.LEASE_LOST
     assert world.handler.calls.count(("lease_lost", SHARD)) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_process_that_was_paused_confirms_its_lease_before_the_next_handler_ca
 
     world.handler.script = freeze
     report = world.window(lasts=2 * HOUR)
-    assert only(report).outcome is Outcome.LEASE_LOST
+    assert only(report).outcome is SessionOutcome.LEASE_LOST
     assert world.handler.data() == [b"a"]
 
 
@@ -225,7 +225,7 @@ def test_a_paused_process_continues_if_its_lease_was_not_taken() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b")
     world.handler.script = lambda _: (world.clock.advance(HOUR), None)[1]
-    assert only(world.window(lasts=3 * HOUR)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(lasts=3 * HOUR)).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a", b"b"]
 
 
@@ -239,11 +239,13 @@ def test_a_kept_lease_is_heartbeaten_until_the_whole_window_is_over() -> None:
     slow, kept = "shardId-000000000001", SHARD
     world.handler.script = lambda _: world.tasks.sleep(3 * MINUTE)
     report = world.window(lasts=MINUTE)
-    assert outcomes(report) == {kept: Outcome.WINDOW_ENDED, slow: Outcome.WINDOW_ENDED}
+    assert outcomes(report) == {kept: SessionOutcome.WINDOW_ENDED, slow: SessionOutcome.WINDOW_ENDED}
     moments = [write.at for write in world.table.writes if write.lease_key == kept]
     assert max(after - before for before, after in pairwise(moments)) < world.settings.failover_time
     following = world.window(report.item, lasts=10 * SECOND)
-    assert outcomes(following) == {kept: Outcome.WINDOW_ENDED, slow: Outcome.WINDOW_ENDED}, "as it stands now"
+    assert outcomes(following) == {kept: SessionOutcome.WINDOW_ENDED, slow: SessionOutcome.WINDOW_ENDED}, (
+        "as it stands now"
+    )
 
 
 def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_reported_lost() -> None:
@@ -257,7 +259,7 @@ def test_a_kept_lease_that_is_taken_before_the_window_is_over_is_reported_lost()
 
     world.handler.script = slowly
     report = world.window(lasts=MINUTE)
-    assert outcomes(report)[SHARD] is Outcome.LEASE_LOST
+    assert outcomes(report)[SHARD] is SessionOutcome.LEASE_LOST
     assert ("lease_lost", SHARD) in world.handler.calls
     assert [claim.lease_key for claim in report.item.claims] == ["shardId-000000000001"]
 
@@ -266,7 +268,7 @@ def test_a_kept_lease_that_is_taken_between_two_windows_is_reported_lost() -> No
     world = EngineWorld(CONTINUOUS)
     report = world.window(lasts=10 * SECOND)
     world.steal()
-    assert only(world.window(report.item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(report.item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
     assert world.metrics.values(Metric.LOST_LEASES) == [1]
 

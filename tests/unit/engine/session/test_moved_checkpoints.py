@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.ports import Applied
@@ -46,7 +46,7 @@ def test_checkpoint_moved_back_is_read_from_again_by_the_same_owner() -> None:
     assert world.handler.data() == [b"a", b"b", b"c", b"b", b"c"]
     assert told(world) == ["lease_acquired", "lease_acquired"], "and nothing of a loss"
     assert acquired == [TRIM_HORIZON, Checkpoint(first)]
-    assert (report.outcome, report.kept) == (Outcome.WINDOW_ENDED, world.table.lease().fence)
+    assert (report.outcome, report.kept) == (SessionOutcome.WINDOW_ENDED, world.table.lease().fence)
     assert world.table.lease().checkpoint == Checkpoint(third)
     assert WriteKind.RELEASE not in world.table.kinds()
 
@@ -56,7 +56,7 @@ def test_a_session_that_reads_again_after_a_move_notices_a_lost_lease() -> None:
     (first, *_) = world.put("a", "b")
     world.at(20 * SECOND, lambda: world.change_lease(checkpoint=Checkpoint(first)))
     world.at(3 * MINUTE, world.steal)
-    assert only(world.window(lasts=10 * MINUTE)).outcome is Outcome.LEASE_LOST
+    assert only(world.window(lasts=10 * MINUTE)).outcome is SessionOutcome.LEASE_LOST
     assert told(world)[:2] == ["lease_acquired", "lease_acquired"]
     assert world.seconds() < 4 * 60
 
@@ -149,7 +149,7 @@ def test_late_checkpoint_within_the_batch_under_way_loses_no_lease() -> None:
     world.handler.script = slowly
     report = only(world.window())
     assert world.handler.data() == [b"a", b"b", b"c"]
-    assert report.outcome is Outcome.WINDOW_ENDED
+    assert report.outcome is SessionOutcome.WINDOW_ENDED
     assert told(world) == ["lease_acquired"]
     assert world.table.lease().checkpoint == Checkpoint(numbers[2])
 
@@ -215,7 +215,7 @@ def test_former_owner_overwrites_no_moved_checkpoint() -> None:
         world.change_lease(checkpoint=Checkpoint(first))
 
     world.at(20 * SECOND, take_and_move)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     assert world.table.lease().checkpoint == Checkpoint(first)
 
 
@@ -228,7 +228,7 @@ def test_a_kcl_3_handoff_after_a_move_checkpoints_nothing() -> None:
         world.change_lease(lease_owner="java-2", checkpoint_owner="orders-lambda-0")
 
     world.at(20 * SECOND, move_and_ask)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     row = world.table.lease()
     assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("java-2", None, AT_TIMESTAMP)
     assert told(world)[-1] == "lease_lost"
@@ -249,7 +249,7 @@ def test_a_shard_does_not_end_over_a_move(call: str) -> None:
     world.handler.on_ended = move if call == "shard_ended" else world.handler.on_ended
     report = world.window()
     assert world.handler.data(SHARD) == [b"a", b"b", b"a", b"b"]
-    assert report.leases[0].outcome is Outcome.SHARD_ENDED
+    assert report.leases[0].outcome is SessionOutcome.SHARD_ENDED
     assert world.table.lease().is_ended
 
 

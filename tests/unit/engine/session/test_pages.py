@@ -12,12 +12,12 @@ from unittest.mock import Mock
 
 import pytest
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
 from sublet.engine.session.pages import PageFeed
 from sublet.errors import StreamKeyUnavailable
 from sublet.ports import PollRefusal, Refusal
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 
 from tests.doubles.engine_world import (
     CONTINUOUS,
@@ -57,8 +57,8 @@ def test_an_empty_page_behind_the_tip_is_not_idleness() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [5000, 5000, 0, 0]
 
-    def empty(_: Callable[[], Polled | Refusal]) -> Polled:
-        return Polled(Page((), 0, answers.pop(0) if answers else 0), f"{SHARD} 0 x")
+    def empty(_: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply:
+        return GetRecordsReply(Page((), 0, answers.pop(0) if answers else 0), f"{SHARD} 0 x")
 
     world.stream.disturb = empty
     world.window(lasts=5 * SECOND)
@@ -73,7 +73,7 @@ def test_shard_is_polled_at_most_five_times_a_second(
     world = EngineWorld(replace(CONTINUOUS, poll_limit=1))
     world.put(*map(str, range(60)))
 
-    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def slow(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         world.tasks.sleep(takes)
         return poll()
 
@@ -88,7 +88,7 @@ def test_a_fast_consumer_is_not_throttled_by_a_shard_that_counts() -> None:
     world.put(*map(str, range(50)))
     refused = []
 
-    def watch(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def watch(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         answer = poll()
         if isinstance(answer, PollRefusal):
             refused.append(answer)
@@ -109,9 +109,9 @@ def test_pages_of_a_megabyte_catch_up_sooner_than_those_that_use_up_five_seconds
             world.shards.put("key", b"x" * 2**18)
         came: list[datetime] = []
 
-        def watch(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+        def watch(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
             answer = poll()
-            if isinstance(answer, Polled) and answer.page.records:
+            if isinstance(answer, GetRecordsReply) and answer.page.records:
                 came.append(world.clock.steady())
             return answer
 
@@ -128,7 +128,7 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     world = EngineWorld(CONTINUOUS)
     refusals = 5
 
-    def throttle(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def throttle(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         nonlocal refusals
         refusals -= 1
         return PollRefusal.THROTTLED if refusals >= 0 else poll()
@@ -144,7 +144,7 @@ def test_poll_backoff_restarts_after_a_good_poll() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
 
-    def throttle(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def throttle(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         return PollRefusal.THROTTLED if answers and answers.pop(0) else poll()
 
     world.stream.disturb = throttle
@@ -181,7 +181,7 @@ def test_iterator_expired_before_the_first_record_is_reopened_at_the_same_place(
     world = EngineWorld(CONTINUOUS)
     expired = [True]
 
-    def expire_once(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def expire_once(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         return PollRefusal.ITERATOR_EXPIRED if expired and expired.pop() else poll()
 
     world.put("a")
@@ -197,13 +197,13 @@ def test_the_next_page_is_fetched_while_the_handler_works() -> None:
     world.put(*map(str, range(10)))
     world.handler.script = lambda _: world.tasks.sleep(SECOND)
 
-    def slow(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def slow(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         world.tasks.sleep(900 * MS)
         return poll()
 
     world.stream.disturb = slow
     report = world.window()
-    assert only(report).outcome is Outcome.CAUGHT_UP
+    assert only(report).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [str(n).encode() for n in range(10)]
     assert world.handler.batches[-1].records[0].data == b"9"
     finished_after = timedelta(seconds=world.seconds())
@@ -256,7 +256,7 @@ def test_budget_gives_at_most_its_rest_and_takes_it_back() -> None:
     assert not budget.take(PageSize(60, 5)), "bytes"
     assert not budget.take(PageSize(10, 6)), "records"
     assert budget.take(NO_PAGE)
-    budget.give_back(PageSize(60, 5))
+    budget.free(PageSize(60, 5))
     assert budget.take(PageSize(100, 10))
 
 
@@ -290,7 +290,7 @@ def test_stream_error_of_a_prefetched_page_is_raised_after_earlier_pages() -> No
     world.put("a")
     polls = 0
 
-    def second_fails(poll: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def second_fails(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         nonlocal polls
         polls += 1
         if polls > 1:
@@ -299,5 +299,5 @@ def test_stream_error_of_a_prefetched_page_is_raised_after_earlier_pages() -> No
 
     world.stream.disturb = second_fails
     world.handler.script = lambda _: world.tasks.sleep(10 * SECOND)
-    assert only(world.window()).outcome is Outcome.SERVICE_FAILED
+    assert only(world.window()).outcome is SessionOutcome.SERVICE_FAILED
     assert world.handler.data() == [b"a"]

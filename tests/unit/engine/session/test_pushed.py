@@ -7,7 +7,7 @@ from functools import partial
 
 from sublet.decisions.session.push import LASTS, TAKEN_OVER_AFTER, PushEnd
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.process_shared import Budget, PageSize, QuietShards
 from sublet.engine.session.pages import POLL_REPLY_MAX, PageFeed
 from sublet.handler import Batch
@@ -91,7 +91,7 @@ def test_pushed_windows_lose_and_repeat_nothing_and_leave_no_subscription() -> N
     assert pushed.subscription().cut.is_set(), "nobody reads it any more"
     second = world.window(first.item, lasts=world.began + timedelta(seconds=1010) - world.clock.steady())
     assert world.handler.data() == [b"%d" % at for at in range(1, 1000, 3)]
-    assert [lease.outcome for lease in (*first.leases, *second.leases)] == 2 * [Outcome.WINDOW_ENDED]
+    assert [lease.outcome for lease in (*first.leases, *second.leases)] == 2 * [SessionOutcome.WINDOW_ENDED]
     assert pushed.subscription().cut.is_set()
 
 
@@ -166,7 +166,7 @@ def test_a_lost_lease_ends_the_subscription_at_once_although_the_handler_is_busy
     world.handler.script = busy
     world.put("one")
     report = world.window()
-    assert [lease.outcome for lease in report.leases] == [Outcome.LEASE_LOST]
+    assert [lease.outcome for lease in report.leases] == [SessionOutcome.LEASE_LOST]
     assert ended_at[0] <= (CONTINUOUS.heartbeat_interval + SECOND).total_seconds()
 
 
@@ -250,7 +250,7 @@ def test_pushed_page_waits_for_memory_and_holds_its_share_until_closed() -> None
     everything = PageSize(POLL_REPLY_MAX, 100_000)
     budget = Budget(everything.bytes, everything.records, world.tasks)
     assert budget.take(everything), "by the others"
-    world.at(10 * SECOND, partial(budget.give_back, everything))
+    world.at(10 * SECOND, partial(budget.free, everything))
     stop = world.tasks.signal()
     feed = PageFeed(
         SHARD, HORIZON, world.ports, CONTINUOUS, budget, QuietShards(world.tasks), stop, world.began + LASTS

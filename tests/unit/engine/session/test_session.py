@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.process_end import Ending
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.process_end import ProcessEndReason
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.session.page_runner import PLAIN_SLICE_BYTES, SLICE_BYTES, slice_bytes, slices
 from sublet.errors import (
     AwsNotConfigured,
@@ -51,19 +51,19 @@ def test_session_checkpoints_and_releases_within_the_margin_at_the_deadline() ->
     numbers = world.put(*map(str, range(100)))
     world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
     report = world.window(lasts=MINUTE)
-    assert only(report).outcome is Outcome.WINDOW_ENDED
+    assert only(report).outcome is SessionOutcome.WINDOW_ENDED
     assert world.clock.now() <= world.began + MINUTE + settings.window_margin
     assert len(world.handler.data()) == 9
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[8]), None)
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_no_call_begins_in_the_very_moment_of_the_deadline() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put("a", "b", "c")
     world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
-    assert only(world.window(lasts=14 * SECOND)).outcome is Outcome.WINDOW_ENDED
+    assert only(world.window(lasts=14 * SECOND)).outcome is SessionOutcome.WINDOW_ENDED
     assert world.handler.data() == [b"a", b"b"]
 
 
@@ -71,7 +71,7 @@ def test_the_next_window_goes_on_after_the_last_finished_record() -> None:
     world = EngineWorld(replace(NO_WAITING, batch_size=1))
     world.put(*map(str, range(30)))
     world.handler.script = lambda _: world.tasks.sleep(7 * SECOND)
-    while only(world.window()).outcome is Outcome.WINDOW_ENDED:
+    while only(world.window()).outcome is SessionOutcome.WINDOW_ENDED:
         pass
     assert world.handler.data() == [str(n).encode() for n in range(30)]
 
@@ -80,9 +80,9 @@ def test_catch_up_leaves_at_the_first_empty_page_at_the_tip() -> None:
     world = EngineWorld(replace(NO_WAITING, linger=MINUTE))
     world.put("a")
     report = world.window()
-    assert only(report).outcome is Outcome.CAUGHT_UP
+    assert only(report).outcome is SessionOutcome.CAUGHT_UP
     assert len(world.stream.polls) == 2
-    assert report.next is Next.DONE
+    assert report.next is AfterWindow.DONE
 
 
 def test_catch_up_leaves_a_shard_of_steady_records_after_its_linger() -> None:
@@ -92,7 +92,7 @@ def test_catch_up_leaves_a_shard_of_steady_records_after_its_linger() -> None:
     for tenth in range(600):
         world.at(tenth * SECOND / 10, lambda tenth=tenth: world.put(f"{tenth}"))  # type: ignore[misc]
     report = world.window()
-    assert only(report).outcome is Outcome.CAUGHT_UP
+    assert only(report).outcome is SessionOutcome.CAUGHT_UP
     assert 2 <= world.seconds() <= 3.1
 
 
@@ -100,14 +100,14 @@ def test_catch_up_does_not_leave_while_it_is_behind() -> None:
     world = EngineWorld(replace(NO_WAITING, poll_limit=1))
     world.put("a", "b", "c")
     world.clock.advance(HOUR)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a", b"b", b"c"]
 
 
 def test_continuous_stays_at_the_tip_and_handles_new_records() -> None:
     world = EngineWorld(CONTINUOUS)
     world.at(30 * SECOND, lambda: world.put("late"))
-    assert only(world.window()).outcome is Outcome.WINDOW_ENDED
+    assert only(world.window()).outcome is SessionOutcome.WINDOW_ENDED
     assert world.handler.data() == [b"late"]
 
 
@@ -116,7 +116,7 @@ def test_a_session_that_ends_does_not_wait_for_the_page_fetched_ahead() -> None:
     world.put("a")
     world.handler.script = raising(ValueError())
     world.stream.disturb = lambda poll: poll() if len(world.stream.polls) == 1 else PollRefusal.THROTTLED
-    assert only(world.window(lasts=HOUR)).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window(lasts=HOUR)).outcome is SessionOutcome.HANDLER_FAILED
     assert world.seconds() < 10
 
 
@@ -124,7 +124,7 @@ def test_session_names_a_deleted_stream_and_releases_the_lease() -> None:
     world = EngineWorld()
     world.shards.delete()
     report = only(world.window())
-    assert report.outcome is Outcome.SERVICE_FAILED
+    assert report.outcome is SessionOutcome.SERVICE_FAILED
     assert "events" in (report.problem or "")
     assert world.table.lease().lease_owner is None
 
@@ -144,7 +144,7 @@ def test_session_checkpoints_and_releases_when_the_stream_refuses_in_mid_window(
     (number,) = world.put("a")
     world.at(10 * SECOND, lambda: setattr(world.stream, "disturb", raising(error)))
     report = only(world.window())
-    assert report.outcome is Outcome.SERVICE_FAILED
+    assert report.outcome is SessionOutcome.SERVICE_FAILED
     assert report.problem == str(error)
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(number), None)
@@ -154,11 +154,11 @@ def test_process_ends_when_descriptors_run_out_and_not_on_a_refusal() -> None:
     """The next process has them again; a refusal would come to it too."""
     exhausted = StreamUnavailable("could not connect")
     exhausted.__cause__ = OSError(errno.EMFILE, "Too many open files")
-    for error, ending in ((exhausted, Ending.NO_DESCRIPTORS), (ShardNotFound("no such shard"), None)):
+    for error, ending in ((exhausted, ProcessEndReason.NO_DESCRIPTORS), (ShardNotFound("no such shard"), None)):
         world = EngineWorld()
         worker = world.worker()
         world.stream.disturb = raising(error)
-        assert only(world.window(worker=worker)).outcome is Outcome.SERVICE_FAILED
+        assert only(world.window(worker=worker)).outcome is SessionOutcome.SERVICE_FAILED
         assert worker.health.ends_now is ending
 
 
@@ -168,7 +168,7 @@ def test_a_lease_table_out_of_reach_for_less_than_failover_time_changes_nothing(
     works = world.table.disturb
     world.at(10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out"))))
     world.at(35 * SECOND, lambda: setattr(world.table, "disturb", works))
-    assert only(world.window()).outcome is Outcome.WINDOW_ENDED
+    assert only(world.window()).outcome is SessionOutcome.WINDOW_ENDED
     assert world.handler.data() == [str(n).encode() for n in range(50)]
 
 
@@ -176,7 +176,7 @@ def test_a_lease_table_out_of_reach_for_longer_loses_the_lease_and_stops_handlin
     world = EngineWorld(IMMEDIATE)
     keep_putting(world, 59)
     world.at(10 * SECOND, lambda: setattr(world.table, "disturb", raising(LeaseTableUnavailable("timed out"))))
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     assert 35 < len(world.handler.data()) < 45
     assert world.handler.calls[-1] == ("lease_lost", SHARD)
 
@@ -232,7 +232,7 @@ def test_large_aggregate_is_handled_in_parts_and_resumes_within_after_a_failure(
             raise ValueError("once")
 
     world.handler.script = fail_once_within_it
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.table.lease().checkpoint == Checkpoint(number, 2_099)
     assert max(calls) < 1_100
     assert calls[2] == calls[1] - 100
@@ -245,7 +245,7 @@ def test_a_large_aggregate_as_it_was_put_is_one_record() -> None:
     world = EngineWorld(replace(NO_WAITING, deaggregate=False))
     data = aggregate(TWO_MIB)
     numbers = [world.shards.put("k", data) for _ in range(2)]
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [data, data]
     assert world.table.lease().checkpoint == Checkpoint(numbers[1], 2_099)
 

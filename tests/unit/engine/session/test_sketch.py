@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
@@ -111,7 +111,7 @@ def test_sketch_store_error_costs_one_warning_and_no_record() -> None:
     world.shards.put_all([("big", b"x")] * 700)
     report = world.window()
     assert len(world.handler.finished) == 700
-    assert [lease.outcome for lease in report.leases] == [Outcome.CAUGHT_UP]
+    assert [lease.outcome for lease in report.leases] == [SessionOutcome.CAUGHT_UP]
     assert [line for line in world.log.lines if "KeyError" in str(line)]
 
 

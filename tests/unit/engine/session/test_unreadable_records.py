@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.decisions.session.record_filter import Fault, apart
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.record_filter import RecordFault, apart
+from sublet.decisions.session.window import SessionOutcome
 from sublet.engine.session import records as record_making
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, MayDrop, aggregate, deaggregated
@@ -53,7 +53,7 @@ def test_record_that_filter_criteria_cannot_read_is_set_aside_alone(
     )
     world = EngineWorld(settings)
     numbers = world.put(order(0), order(1), DEEP, '{"kind": "visit"}', order(2))
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert sorted(world.handler.data()) == data(0, 1, 2)
     (kept,) = world.destination.taken
     assert [record.data for record in kept.records] == [DEEP.encode()]
@@ -66,7 +66,7 @@ def test_record_that_filter_criteria_cannot_read_is_set_aside_alone(
 def test_unreadable_record_is_retried_and_logged_without_a_limit() -> None:
     world = EngineWorld(replace(FILTERED, handler_attempts=3))
     numbers = world.put(order(0), DEEP, order(1))
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     assert world.handler.data() == data(0)
     assert world.table.lease().checkpoint.sequence_number == numbers[0]
     assert world.metrics.values(Metric.HANDLER_ATTEMPTS) == [1, 2, 3]
@@ -126,7 +126,7 @@ def test_an_aggregate_that_cannot_be_taken_apart_is_set_aside_whole(
     for each in whole:
         world.shards.put("key", each, 0)
     breaking(world, monkeypatch, lambda record: record.data == whole[2], KeyError("a bug"))
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == data(0, 1, 2, 10, 11, 12, 30, 31, 32)
     (kept,) = world.destination.taken
     assert [record.data for record in kept.records] == [whole[2]]
@@ -175,8 +175,8 @@ def test_unplanned_fault_is_logged_with_shard_and_position_and_counted(
 @given(st.lists(st.booleans(), max_size=12))
 def test_each_record_with_a_fault_is_a_batch_of_its_own(has_fault: list[bool]) -> None:
     records: list[UserRecord] = list(batch_of(*(b"x" for _ in has_fault)).records) if has_fault else []
-    faults: dict[Any, Fault] = {
-        record.checkpoint: Fault("looking at it", ValueError())
+    faults: dict[Any, RecordFault] = {
+        record.checkpoint: RecordFault("looking at it", ValueError())
         for record, is_one in zip(records, has_fault, strict=True)
         if is_one
     }

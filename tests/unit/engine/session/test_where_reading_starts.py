@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.session.read_position import IteratorType
-from sublet.decisions.session.window import Outcome
-from sublet.engine.process_shared import Strays
+from sublet.decisions.session.window import SessionOutcome
+from sublet.engine.process_shared import StrayAggregates
 from sublet.errors import LeaseTableUnavailable, StreamAccessDenied
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import aggregate
@@ -71,7 +71,7 @@ def test_a_latest_lease_whose_parent_has_a_lease_is_read_from_its_shards_beginni
         world.put_lease(lease_of(shard, LATEST))
     world.put("while the parent is read")
     world.clock.advance(MINUTE)
-    assert world.window(world.item(SHARD)).leases[0].outcome is Outcome.SHARD_ENDED
+    assert world.window(world.item(SHARD)).leases[0].outcome is SessionOutcome.SHARD_ENDED
     world.window(world.item(*children))
     assert world.handler.data() == [b"while the parent is read"]
 
@@ -218,7 +218,7 @@ def test_strays_without_end_are_asked_about_ever_more_seldom() -> None:
     world = EngineWorld(shards=2)
     asked: list[datetime] = []
     world.stream.disturb_identity = lambda: asked.append(world.clock.now())
-    strays = Strays(world.ports)
+    strays = StrayAggregates(world.ports)
     for _ in range(3600):
         strays.may_drop(StreamRecord("1", b"", "k", world.clock.now()))
         world.clock.advance(timedelta(seconds=1))
@@ -230,7 +230,7 @@ def test_strays_without_end_are_asked_about_ever_more_seldom() -> None:
 def test_a_stray_that_follows_another_at_once_waits_for_its_own_answer() -> None:
     """Producers send strays for some seconds after a reshard, and Kinesis tells its time in whole seconds."""
     world = EngineWorld()
-    strays = Strays(world.ports)
+    strays = StrayAggregates(world.ports)
     for after in (timedelta(0), timedelta(milliseconds=300), timedelta(milliseconds=900)):
         world.clock.advance(after)
         assert strays.may_drop(StreamRecord("1", b"", "k", world.clock.now())), after
@@ -320,7 +320,7 @@ def test_caught_up_at_is_the_last_look_at_the_tip_not_the_end_of_a_long_handler_
     world = EngineWorld(replace(NO_WAITING, checkpoint_interval=HOUR))
     world.put("a")
     world.handler.script = lambda _: world.tasks.sleep(10 * MINUTE)
-    assert only(world.window(lasts=HOUR)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(lasts=HOUR)).outcome is SessionOutcome.CAUGHT_UP
     assert world.table.lease().caught_up_at == world.began
 
 

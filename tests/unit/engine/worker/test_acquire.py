@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.crash_caution import Caution
-from sublet.decisions.session.window import Outcome, WindowReport
+from sublet.decisions.session.crash_caution import CrashCaution
+from sublet.decisions.session.window import SessionOutcome, WindowReport
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import LeaseTableUnavailable
 from sublet.metric_names import Metric
@@ -37,7 +37,7 @@ def test_an_unreachable_table_is_asked_again_with_backoff_and_each_failure_is_lo
         raise OUT_OF_REACH
 
     world.table.disturb = fail  # type: ignore[assignment]
-    assert only(world.window(lasts=lasts * SECOND)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(lasts=lasts * SECOND)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert asked == asked_at
     told = [line.fields for line in world.log.lines if line.message == "lease table unavailable"]
     assert told == [{"lease_key": SHARD, "problem": "timed out"}] * len(asked_at)
@@ -83,7 +83,7 @@ def test_steal_fails_when_the_row_is_deleted_meanwhile(asks: bool) -> None:
     world.table.real.apply(delete(world.table.lease()))
     worker = LeaseWorker(world.ports, world.handler, world.settings, asks=asks)
     report = world.window(item, lasts=MINUTE, worker=worker)
-    assert only(report).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(report).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.seconds() < 1, "there is no other worker to ask"
 
 
@@ -101,18 +101,18 @@ def crashed_attempt(world: EngineWorld, *lease_keys: str, crashes: int) -> Worke
 @pytest.mark.parametrize(
     ("crashes", "names", "outcome"),
     [
-        (0, (SHARD, OTHER), Outcome.CAUGHT_UP),
-        (Caution.ALONE - 1, (SHARD, OTHER), Outcome.TRIED_APART),
-        (Caution.ALONE - 1, (SHARD,), Outcome.CAUGHT_UP),
-        (Caution.PAUSES - 1, (SHARD, OTHER), Outcome.LEFT_ALONE),
-        (Caution.PAUSES - 1, (SHARD,), Outcome.LEFT_ALONE),
+        (0, (SHARD, OTHER), SessionOutcome.CAUGHT_UP),
+        (CrashCaution.ALONE - 1, (SHARD, OTHER), SessionOutcome.TRIED_APART),
+        (CrashCaution.ALONE - 1, (SHARD,), SessionOutcome.CAUGHT_UP),
+        (CrashCaution.PAUSES - 1, (SHARD, OTHER), SessionOutcome.LEFT_ALONE),
+        (CrashCaution.PAUSES - 1, (SHARD,), SessionOutcome.LEFT_ALONE),
     ],
 )
 def test_leases_of_a_crashed_attempt_are_retried_with_more_care_per_crash(
-    crashes: int, names: tuple[str, ...], outcome: Outcome
+    crashes: int, names: tuple[str, ...], outcome: SessionOutcome
 ) -> None:
     world = EngineWorld(shards=2)
     report = world.window(crashed_attempt(world, *names, crashes=crashes))
     assert outcomes(report) == dict.fromkeys(names, outcome)
     assert {world.table.lease(name).lease_owner for name in names} == {None}
-    assert world.table.lease().crashes == (0 if outcome is Outcome.CAUGHT_UP else crashes + 1)
+    assert world.table.lease().crashes == (0 if outcome is SessionOutcome.CAUGHT_UP else crashes + 1)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sublet.decisions.session.window import Next, Outcome, WindowReport
+from sublet.decisions.session.window import AfterWindow, SessionOutcome, WindowReport
 from sublet.engine.worker.barrier import LONGEST_WAIT, WindowBarrier
 from sublet.handler import Batch
 from sublet.ports import Task
@@ -61,11 +61,11 @@ def test_the_others_go_on_until_a_long_call_has_ended_and_all_are_kept() -> None
     report = world.window()
     assert [data for data, _ in world.handled] == ["other", "slow"]
     assert world.handled[0][1] < 3 * MINUTE + 10 * SECOND
-    assert report.next is Next.AGAIN
+    assert report.next is AfterWindow.AGAIN
     assert sorted(claim.lease_key for claim in report.item.claims) == [SHARD, OTHER]
     assert 10 * MINUTE <= world.now < 10 * MINUTE + 10 * SECOND
     assert world.engine.table.lease(OTHER).checkpoint.is_sequence_number
-    assert {lease.outcome for lease in report.leases} == {Outcome.WINDOW_ENDED}
+    assert {lease.outcome for lease in report.leases} == {SessionOutcome.WINDOW_ENDED}
 
 
 def test_a_slow_session_that_continues_holds_no_other_up() -> None:
@@ -113,7 +113,7 @@ def test_every_session_ends_when_the_process_is_to_end() -> None:
     world = World()
     world.engine.at(4 * MINUTE, world.stop.set)
     owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
-    assert world.window().next is not Next.AGAIN
+    assert world.window().next is not AfterWindow.AGAIN
     assert owner == [None]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
@@ -41,9 +41,9 @@ def test_descendants_of_a_deleted_parent_are_taken_over_up_to_leases_per_worker(
     world.table.real.put_row({"leaseKey": {"S": malformed}})
     world.table.real.apply(delete(world.table.lease(SHARD)))
     report = world.window(item)
-    assert outcomes(report) == {SHARD: Outcome.COULD_NOT_ACQUIRE, below: Outcome.CAUGHT_UP}
+    assert outcomes(report) == {SHARD: SessionOutcome.COULD_NOT_ACQUIRE, below: SessionOutcome.CAUGHT_UP}
     assert report.leases[0].unstarted_children == 2
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_a_child_below_a_thousand_generations_that_are_cleaned_up_goes_on() -> None:
@@ -54,7 +54,7 @@ def test_a_child_below_a_thousand_generations_that_are_cleaned_up_goes_on() -> N
     world.put_lease(lease_of(world.shards.list_shards()[-1]))
     world.steal(last, item.worker_id, f"{item.item_id}/crashed")
     world.table.real.apply(delete(world.table.lease(SHARD)))
-    assert outcomes(world.window(item)) == {SHARD: Outcome.COULD_NOT_ACQUIRE, last: Outcome.CAUGHT_UP}
+    assert outcomes(world.window(item)) == {SHARD: SessionOutcome.COULD_NOT_ACQUIRE, last: SessionOutcome.CAUGHT_UP}
 
 
 @pytest.mark.parametrize("what", ["stream", "table"])
@@ -67,7 +67,7 @@ def test_descendants_that_cannot_be_listed_are_logged_and_left_to_a_tick(what: s
         world.stream.disturb_listing = raising(StreamUnavailable("timed out"))
     else:
         world.table.disturb_get = raising(LeaseTableUnavailable("timed out"))
-    assert only(world.window(item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     (line,) = [line for line in world.log.lines if line.message == "could not look for children"]
     assert line.fields == {"lease_key": SHARD, "problem": "timed out"}
 
@@ -82,8 +82,8 @@ def test_unreadable_children_of_an_ended_shard_are_logged_and_left_to_a_tick() -
 
     world.table.disturb_get = out_of_reach_after_the_end
     report = world.window()
-    assert (only(report).outcome, only(report).unstarted_children) == (Outcome.SHARD_ENDED, 2)
-    assert report.next is Next.PROMPT
+    assert (only(report).outcome, only(report).unstarted_children) == (SessionOutcome.SHARD_ENDED, 2)
+    assert report.next is AfterWindow.PROMPT
     assert "lease table unavailable" in world.log.messages("warning")
 
 
@@ -100,4 +100,4 @@ def test_a_child_whose_row_is_gone_or_malformed_keeps_its_sibling_from_nothing(i
         return apply()
 
     world.table.disturb = break_the_row
-    assert outcomes(world.window()) == {SHARD: Outcome.SHARD_ENDED, CHILD_2: Outcome.CAUGHT_UP}
+    assert outcomes(world.window()) == {SHARD: SessionOutcome.SHARD_ENDED, CHILD_2: SessionOutcome.CAUGHT_UP}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
@@ -39,7 +39,7 @@ def test_a_lease_read_to_the_tip_is_still_ours_when_the_handler_is_notified() ->
     world = EngineWorld()
     world.put("a")
     rows = note_rows(world)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert calls(world) == ["lease_acquired", "handle", "lease_releasing"]
     assert rows[0].lease_owner == "orders-lambda-0"
     assert world.table.lease().lease_owner is None
@@ -56,7 +56,7 @@ def test_a_checkpoint_of_an_earlier_batch_made_in_it_counts() -> None:
 
     world.handler.script = lambda _: raising(ValueError())()
     world.handler.on_releasing = flush
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[0]), None)
 
@@ -93,7 +93,7 @@ def test_a_lease_that_another_has_taken_is_lost_and_not_released() -> None:
     world = EngineWorld(CONTINUOUS)
     world.put("a")
     world.at(5 * SECOND, world.steal)
-    assert only(world.window()).outcome is Outcome.LEASE_LOST
+    assert only(world.window()).outcome is SessionOutcome.LEASE_LOST
     assert calls(world) == ["lease_acquired", "handle", "lease_lost"]
 
 
@@ -116,7 +116,7 @@ def test_a_lease_of_which_the_handler_would_not_take_note_is_not_released() -> N
     world = EngineWorld()
     world.put("a")
     world.handler.on_acquired = lambda *_: raising(ValueError())()
-    assert only(world.window()).outcome is Outcome.HANDLER_FAILED
+    assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     assert set(calls(world)) == {"lease_acquired"}
 
 
@@ -142,7 +142,7 @@ def test_lease_is_released_though_lease_releasing_raises(fault: BaseException) -
     fail: Callable[[str], None] = raising(fault)
     world.handler.on_releasing = fail
     report = only(world.window())
-    assert (report.outcome, report.handler_failures) == (Outcome.CAUGHT_UP, 1)
+    assert (report.outcome, report.handler_failures) == (SessionOutcome.CAUGHT_UP, 1)
     assert calls(world).count("lease_releasing") == 1
     row = world.table.lease()
     assert (row.checkpoint, row.lease_owner) == (Checkpoint(numbers[0]), None)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.window import SessionOutcome
 from sublet.handler import Batch
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
@@ -64,7 +64,7 @@ def test_leases_are_heartbeat_during_a_call_longer_than_failover_time() -> None:
         world.put("a", shard=shard, of=3)
     world.handler.script = lambda _: world.tasks.sleep(3 * world.settings.failover_time)
     report = world.window(lasts=20 * MINUTE)
-    assert set(outcomes(report).values()) == {Outcome.CAUGHT_UP}
+    assert set(outcomes(report).values()) == {SessionOutcome.CAUGHT_UP}
     assert world.table.kinds().count(WriteKind.HEARTBEAT) >= 3 * 8
 
 
@@ -82,7 +82,9 @@ def test_lost_lease_does_not_end_the_heartbeats_of_the_others() -> None:
     world = EngineWorld(CONTINUOUS, shards=TEN_LEASES)
     world.at(5 * SECOND, world.steal)
     report = world.window(lasts=2 * MINUTE)
-    assert list(outcomes(report).values()) == [Outcome.LEASE_LOST] + [Outcome.WINDOW_ENDED] * (TEN_LEASES - 1)
+    assert list(outcomes(report).values()) == [SessionOutcome.LEASE_LOST] + [SessionOutcome.WINDOW_ENDED] * (
+        TEN_LEASES - 1
+    )
 
 
 def test_an_unexpected_fault_in_one_lease_s_heartbeat_ends_that_lease_only() -> None:
@@ -101,7 +103,7 @@ def test_an_unexpected_fault_in_one_lease_s_heartbeat_ends_that_lease_only() -> 
 
     world.table.disturb = disturb
     report = world.window(lasts=3 * MINUTE)
-    assert set(outcomes(report).values()) == {Outcome.WINDOW_ENDED}
+    assert set(outcomes(report).values()) == {SessionOutcome.WINDOW_ENDED}
     assert world.table.kinds(odd).count(WriteKind.HEARTBEAT) >= 14
     assert "ZeroDivisionError" in str([line.fields for line in world.log.lines if line.level == "error"])
 
@@ -117,7 +119,7 @@ def test_lease_is_lost_when_heartbeats_fail_for_failover_time() -> None:
 
     world.table.disturb = disturb
     report = world.window(lasts=3 * MINUTE)
-    assert outcomes(report) == {odd: Outcome.LEASE_LOST, "shardId-000000000001": Outcome.WINDOW_ENDED}
+    assert outcomes(report) == {odd: SessionOutcome.LEASE_LOST, "shardId-000000000001": SessionOutcome.WINDOW_ENDED}
 
 
 @pytest.mark.parametrize("by", [-10 * MINUTE, 10 * MINUTE])
@@ -129,7 +131,7 @@ def test_heartbeats_polls_and_the_windows_end_survive_a_jump_of_the_wall_clock(
     world.at(90 * SECOND, lambda: world.put("after the jump"))
     report = world.window(lasts=3 * MINUTE)
     assert world.seconds() < 3 * 60 + 5 + abs(by.total_seconds()), "by the wall"
-    assert only(report).outcome is Outcome.WINDOW_ENDED
+    assert only(report).outcome is SessionOutcome.WINDOW_ENDED
     assert world.handler.data() == [b"after the jump"]
     moments = [at for at, _ in world.stream.polls]
     assert len(moments) > 80
@@ -148,5 +150,5 @@ def test_a_machine_that_was_suspended_asks_before_it_calls_the_handler_again() -
 
     world.handler.script = suspended
     report = world.window(lasts=3 * MINUTE)
-    assert only(report).outcome is Outcome.LEASE_LOST
+    assert only(report).outcome is SessionOutcome.LEASE_LOST
     assert world.handler.data() == [b"first"]

@@ -11,7 +11,7 @@ import pytest
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.pace import Pace, records_to_ask_for
-from sublet.decisions.session.window import Next, Outcome
+from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.session.pages import POLL_REPLY_MAX
 from sublet.errors import LeaseTableAccessDenied, LeaseTableNotFound, LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
@@ -19,7 +19,7 @@ from sublet.metric_names import Metric
 from sublet.ports import Refusal, Task
 from sublet.protocol.checkpoint import SHARD_END
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, delete
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.settings import Settings
 
 from tests.doubles.engine_world import (
@@ -43,8 +43,8 @@ def test_window_handles_the_waiting_records_and_releases_the_lease() -> None:
     world = EngineWorld()
     sequence_numbers = world.put("a", "b", "c")
     report = world.window()
-    assert only(report).outcome is Outcome.CAUGHT_UP
-    assert report.next is Next.DONE
+    assert only(report).outcome is SessionOutcome.CAUGHT_UP
+    assert report.next is AfterWindow.DONE
     assert world.handler.data() == [b"a", b"b", b"c"]
     assert world.handler.calls[0] == ("lease_acquired", SHARD)
     assert world.table.lease().checkpoint.sequence_number == sequence_numbers[-1]
@@ -56,7 +56,7 @@ def test_lease_that_moved_since_the_tick_is_neither_acquired_nor_read() -> None:
     world.put("a")
     item = world.item()
     world.steal()
-    assert only(world.window(item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.handler.calls == []
     assert world.stream.polls == []
 
@@ -66,7 +66,7 @@ def test_an_acquire_whose_response_got_lost_is_an_acquire() -> None:
     world = EngineWorld()
     world.put("a")
     world.table.lose_response_of(WriteKind.ACQUIRE)
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a"]
 
 
@@ -78,7 +78,7 @@ def test_second_attempt_takes_over_the_leases_of_the_crashed_first() -> None:
     world.put("a")
     item = world.item()
     world.steal(worker_id=item.worker_id, holder=f"{item.item_id}/crashed")
-    assert only(world.window(item)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(item)).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a"]
 
 
@@ -88,7 +88,7 @@ def test_taking_over_survives_a_lost_response_too() -> None:
     item = world.item()
     world.steal(worker_id=item.worker_id, holder=f"{item.item_id}/crashed")
     world.table.lose_response_of(WriteKind.ACQUIRE)
-    assert only(world.window(item)).outcome is Outcome.CAUGHT_UP
+    assert only(world.window(item)).outcome is SessionOutcome.CAUGHT_UP
 
 
 @pytest.mark.parametrize("holder", ["another/1", "item-2/1", "item"])
@@ -97,7 +97,7 @@ def test_lease_held_by_another_item_of_the_worker_id_is_not_acquired(holder: str
     item = world.item()
     world.steal(worker_id=item.worker_id, holder=holder)
     before = world.table.lease()
-    assert only(world.window(item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.table.lease() == before
 
 
@@ -109,8 +109,8 @@ def test_later_of_two_concurrent_attempts_goes_on_and_fences_the_first() -> None
     world.at(20 * SECOND, lambda: world.put("a"))
     world.tasks.sleep(3 * SECOND)
     second = world.window(item, invocation="second")
-    assert only(first.result()).outcome is Outcome.LEASE_LOST
-    assert only(second).outcome is Outcome.WINDOW_ENDED
+    assert only(first.result()).outcome is SessionOutcome.LEASE_LOST
+    assert only(second).outcome is SessionOutcome.WINDOW_ENDED
     assert world.handler.data() == [b"a"]
 
 
@@ -157,7 +157,7 @@ def test_a_lease_whose_row_and_stream_are_out_of_reach_is_an_outcome() -> None:
     item = world.item()
     world.table.real.apply(delete(world.table.lease()))
     world.stream.disturb_listing = raising(StreamUnavailable("timed out"))
-    assert only(world.window(item)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
 
 
 def test_the_same_lease_twice_in_an_item_is_consumed_once() -> None:
@@ -174,7 +174,7 @@ def test_a_lease_table_out_of_reach_for_a_while_at_the_start_costs_no_tick() -> 
     in_reach = world.table.disturb
     world.table.disturb = raising(LeaseTableUnavailable("timed out"))
     world.at(20 * SECOND, lambda: setattr(world.table, "disturb", in_reach))
-    assert only(world.window()).outcome is Outcome.CAUGHT_UP
+    assert only(world.window()).outcome is SessionOutcome.CAUGHT_UP
     assert world.handler.data() == [b"a"]
 
 
@@ -184,7 +184,7 @@ def test_a_stopping_worker_does_not_wait_for_the_lease_table() -> None:
     stop = world.tasks.signal()
     world.at(2 * SECOND, stop.set)
     world.stream.disturb_listing = raising(AssertionError("its row is not known to be gone, so nothing is below it"))
-    assert only(world.window(stop=stop)).outcome is Outcome.COULD_NOT_ACQUIRE
+    assert only(world.window(stop=stop)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
     assert world.seconds() < 3
 
 
@@ -193,14 +193,14 @@ def test_a_refusal_while_children_are_looked_for_costs_the_other_leases_nothing(
     world.shards.split(SHARD)
     world.table.disturb_get = raising(LeaseTableAccessDenied("denied"))
     found = outcomes(world.window(lasts=5 * SECOND))
-    assert found == {SHARD: Outcome.SHARD_ENDED, "shardId-000000000001": Outcome.WINDOW_ENDED}
+    assert found == {SHARD: SessionOutcome.SHARD_ENDED, "shardId-000000000001": SessionOutcome.WINDOW_ENDED}
 
 
 def test_a_lease_table_that_refuses_fails_the_lease_and_is_no_refusal_to_read() -> None:
     world = EngineWorld(shards=2)
     world.shards.merge(SHARD, CHILD_1)
     world.table.disturb_get = raising(LeaseTableAccessDenied("denied"))
-    assert only(world.window(world.item(SHARD))).outcome is Outcome.SERVICE_FAILED
+    assert only(world.window(world.item(SHARD))).outcome is SessionOutcome.SERVICE_FAILED
     assert sum(world.metrics.values(Metric.LEASES_FAILED)) == 1
     assert sum(world.metrics.values(Metric.READS_REFUSED)) == 0
 
@@ -245,13 +245,13 @@ def observe_memory(world: EngineWorld) -> list[tuple[int, int]]:
     most, observed = records_to_ask_for(Pace(), world.settings), []
     held = [0, 0]
 
-    def poll(really: Callable[[], Polled | Refusal]) -> Polled | Refusal:
+    def poll(really: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
         held[0] += POLL_REPLY_MAX
         held[1] += most
         observed.append((held[0], held[1]))
         world.tasks.sleep(SECOND / 10)
         reply = really()
-        assert isinstance(reply, Polled)
+        assert isinstance(reply, GetRecordsReply)
         page = reply.page
         held[0] += sum(len(record.data) for record in page.records) - POLL_REPLY_MAX
         held[1] += len(page.records) - most
@@ -278,7 +278,7 @@ def test_fifty_leases_share_a_small_memory(bytes_max: int, records_max: int) -> 
         world.put(f"{shard}-{payload}", shard=shard, of=50)
     observed = observe_memory(world)
     report = world.window(lasts=10 * MINUTE)
-    assert set(outcomes(report).values()) == {Outcome.CAUGHT_UP}
+    assert set(outcomes(report).values()) == {SessionOutcome.CAUGHT_UP}
     assert len(world.handler.data()) == 50
     assert max(size for size, _ in observed) <= bytes_max
     assert max(count for _, count in observed) <= records_max
@@ -288,7 +288,7 @@ def test_continuous_keeps_its_leases_from_window_to_window_through_the_returned_
     world = EngineWorld(CONTINUOUS, shards=2)
     world.put("a")
     first = world.window(world.item(windows_left=3))
-    assert first.next is Next.AGAIN
+    assert first.next is AfterWindow.AGAIN
     assert first.item.windows_left == 2
     assert [claim.why for claim in first.item.claims] == [ClaimReason.CONTINUE, ClaimReason.CONTINUE]
     for claim in first.item.claims:
@@ -300,14 +300,14 @@ def test_continuous_keeps_its_leases_from_window_to_window_through_the_returned_
     assert world.table.lease().lease_owner == "orders-lambda-0"
     world.put("b")
     second = world.window(first.item)
-    assert set(outcomes(second).values()) == {Outcome.WINDOW_ENDED}
+    assert set(outcomes(second).values()) == {SessionOutcome.WINDOW_ENDED}
     assert world.handler.data() == [b"a", b"b"]
 
 
 def test_the_last_window_of_an_execution_releases_and_prompts_the_lease_manager() -> None:
     world = EngineWorld(CONTINUOUS)
     report = world.window(world.item(windows_left=1))
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
     assert report.item.claims == ()
     assert world.table.lease().lease_owner is None
 
@@ -319,12 +319,12 @@ def test_a_shards_children_start_in_the_same_window() -> None:
     world.shards.put("k", b"child", 0)
     report = world.window()
     assert outcomes(report) == {
-        SHARD: Outcome.SHARD_ENDED,
-        CHILD_1: Outcome.CAUGHT_UP,
-        CHILD_2: Outcome.CAUGHT_UP,
+        SHARD: SessionOutcome.SHARD_ENDED,
+        CHILD_1: SessionOutcome.CAUGHT_UP,
+        CHILD_2: SessionOutcome.CAUGHT_UP,
     }
     assert world.handler.data() == [b"parent", b"child"]
-    assert report.next is Next.DONE
+    assert report.next is AfterWindow.DONE
     assert (world.clock.now() - world.began) < 2 * SECOND
 
 
@@ -333,9 +333,9 @@ def test_children_for_whom_there_is_no_room_are_left_to_a_prompted_tick() -> Non
     world = EngineWorld(replace(NO_WAITING, leases_per_worker=1))
     world.shards.split(SHARD)
     report = world.window()
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED, CHILD_1: Outcome.CAUGHT_UP}
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED, CHILD_1: SessionOutcome.CAUGHT_UP}
     assert report.leases[0].unstarted_children == 1
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
     assert world.table.lease(CHILD_2).lease_counter == 0
 
 
@@ -345,9 +345,9 @@ def test_children_are_not_started_after_the_deadline() -> None:
     world.shards.split(SHARD)
     world.handler.script = lambda _: world.tasks.sleep(MINUTE)
     report = world.window(lasts=MINUTE / 2)
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED}
     assert report.leases[0].unstarted_children == 2
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_a_stopping_process_starts_no_children() -> None:
@@ -356,9 +356,9 @@ def test_a_stopping_process_starts_no_children() -> None:
     stop = world.tasks.signal()
     world.handler.on_ended = lambda _: stop.set()
     report = world.window(stop=stop)
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED}
     assert report.leases[0].unstarted_children == 2
-    assert report.next is Next.PROMPT
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_a_process_with_a_stop_signal_that_is_not_set_starts_children() -> None:
@@ -379,11 +379,11 @@ def test_window_goes_without_a_lease_whose_call_still_runs_in_an_earlier_window(
     world.tasks.sleep(SECOND)
     world.change_lease(lease_owner=None, holder=None, lease_counter=9)
     report = world.window(world.item(SHARD, CHILD_1), worker=worker)
-    assert outcomes(report)[SHARD] is Outcome.COULD_NOT_ACQUIRE
+    assert outcomes(report)[SHARD] is SessionOutcome.COULD_NOT_ACQUIRE
     assert "an earlier window of this process is still in a handler call of this lease" in world.log.messages("warning")
     assert world.handler.calls.count(("handle", SHARD)) == 1
     assert world.table.lease().lease_counter == 9
-    assert outcomes(report)[children[0]] is Outcome.CAUGHT_UP, "what it goes without takes no room"
+    assert outcomes(report)[children[0]] is SessionOutcome.CAUGHT_UP, "what it goes without takes no room"
     first.result()
 
 
@@ -397,18 +397,18 @@ def test_children_are_left_to_a_prompted_tick_when_the_table_is_unavailable() ->
 
     world.table.disturb_get = unreachable_after_the_end
     report = world.window()
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED}
-    assert report.next is Next.PROMPT
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED}
+    assert report.next is AfterWindow.PROMPT
 
 
 def test_a_child_of_a_merge_waits_for_the_other_parent() -> None:
     world = EngineWorld(shards=2)
     child = world.shards.merge(SHARD, CHILD_1)
     report = world.window(world.item(SHARD))
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED}
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED}
     assert world.table.lease(child).lease_counter == 0
     report = world.window(world.item(CHILD_1))
-    assert outcomes(report) == {CHILD_1: Outcome.SHARD_ENDED, child: Outcome.CAUGHT_UP}
+    assert outcomes(report) == {CHILD_1: SessionOutcome.SHARD_ENDED, child: SessionOutcome.CAUGHT_UP}
 
 
 def test_a_merge_in_one_window_starts_its_child_once() -> None:
@@ -419,9 +419,9 @@ def test_a_merge_in_one_window_starts_its_child_once() -> None:
     world.put("merged")
     report = world.window()
     assert outcomes(report) == {
-        SHARD: Outcome.SHARD_ENDED,
-        CHILD_1: Outcome.SHARD_ENDED,
-        child: Outcome.CAUGHT_UP,
+        SHARD: SessionOutcome.SHARD_ENDED,
+        CHILD_1: SessionOutcome.SHARD_ENDED,
+        child: SessionOutcome.CAUGHT_UP,
     }
     assert sorted(world.handler.data()[:2]) == [b"left", b"right"]
     assert world.handler.data()[2:] == [b"merged"]
@@ -439,8 +439,8 @@ def test_a_child_that_another_worker_owns_is_left_to_it() -> None:
 
     world.table.disturb = java_is_faster
     report = world.window()
-    assert outcomes(report) == {SHARD: Outcome.SHARD_ENDED, CHILD_2: Outcome.CAUGHT_UP}
-    assert report.next is Next.DONE
+    assert outcomes(report) == {SHARD: SessionOutcome.SHARD_ENDED, CHILD_2: SessionOutcome.CAUGHT_UP}
+    assert report.next is AfterWindow.DONE
 
 
 @pytest.mark.parametrize("settings", [NO_WAITING, CONTINUOUS])
@@ -506,7 +506,7 @@ def test_handler_that_raises_a_base_exception_has_failed(
 
     world.handler.script = script
     report = world.window()
-    assert outcomes(report) == {SHARD: Outcome.HANDLER_FAILED, CHILD_1: Outcome.CAUGHT_UP}
+    assert outcomes(report) == {SHARD: SessionOutcome.HANDLER_FAILED, CHILD_1: SessionOutcome.CAUGHT_UP}
     assert world.handler.data() == [b"good"]
     assert sum(world.metrics.values(Metric.HANDLER_FAILURES)) == world.settings.handler_attempts
 
@@ -529,7 +529,7 @@ def test_an_item_without_claims_is_a_window_without_leases() -> None:
     world = EngineWorld()
     report = world.window(WorkerItem("item", "orders-lambda-0", (), 1))
     assert report.leases == ()
-    assert report.next is Next.DONE
+    assert report.next is AfterWindow.DONE
 
 
 def test_a_lease_worker_asks_for_no_more_time_than_it_needs() -> None:

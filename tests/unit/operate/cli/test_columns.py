@@ -9,7 +9,7 @@ from io import StringIO
 
 import pytest
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.operate.cli.monitor.applications import lines_of as application_lines
 from sublet.operate.cli.monitor.leases import lease_lines
 from sublet.operate.cli.monitor.shards import tree_lines
@@ -26,9 +26,9 @@ from tests.doubles.fleet import NOW, fleet_of, shard_status
 COLUMNS = 160
 LONG = f"ip-10-0-0-1.{'sub.' * 60}example.com:5f0c2d1e-worker"
 STATUS = fleet_of(
-    shard_status(0, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0), owner=LONG, group=LONG),
-    shard_status(1, Word.OK, Because.NOTHING_WAITS, owner=LONG, group=LONG, state=ShardState.EXPIRED),
-    shard_status(2, Word.OK, Because.NOTHING_WAITS, owner="short", group="short"),
+    shard_status(0, Status.OK, StatusReason.NOTHING_WAITS, lag=timedelta(0), owner=LONG, group=LONG),
+    shard_status(1, Status.OK, StatusReason.NOTHING_WAITS, owner=LONG, group=LONG, state=ShardState.EXPIRED),
+    shard_status(2, Status.OK, StatusReason.NOTHING_WAITS, owner="short", group="short"),
 )
 ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None)
 
@@ -76,7 +76,7 @@ def test_names_are_not_cut_in_a_pipe_and_columns_align(table: str) -> None:
     assert any(LONG in line for line in lines)
     assert not any("..." in line for line in lines)
     if table in ("status", "shards"):
-        assert len({line.index(Because.NOTHING_WAITS) for line in lines if "nothing waits" in line}) == 1
+        assert len({line.index(StatusReason.NOTHING_WAITS) for line in lines if "nothing waits" in line}) == 1
 
 
 def test_gone_mark_of_an_owner_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from sublet.operate.cli.pausing import operator, until
 from sublet.operate.cli.text.ordered_text import ordered_json, ordered_lines, progress_text
-from sublet.operate.pausing import Ordered
+from sublet.operate.pausing import OrderedPause
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import Lease
@@ -38,16 +38,18 @@ def test_until_is_refused_with_the_allowed_forms(text: str) -> None:
 
 
 def test_pause_lists_the_leases_still_held() -> None:
-    assert list(ordered_lines("orders", Ordered(PAUSE, LEASES, LEASES[:1]))) == [
+    assert list(ordered_lines("orders", OrderedPause(PAUSE, LEASES, LEASES[:1]))) == [
         "orders: pause of 4 leases until 2026-11-23T10:00:00Z, 1 still held",
         "  shardId-0 by orders-0",
     ]
     for_ever = Pause(Order.DRAIN, NOW, "anna@desk")
-    assert list(ordered_lines("orders", Ordered(for_ever, LEASES[:1], ()))) == ["orders: drain of 1 lease, none held"]
+    assert list(ordered_lines("orders", OrderedPause(for_ever, LEASES[:1], ()))) == [
+        "orders: drain of 1 lease, none held"
+    ]
 
 
 def test_the_same_as_json() -> None:
-    assert ordered_json("orders", Ordered(PAUSE, LEASES[:2], LEASES[:1])) == {
+    assert ordered_json("orders", OrderedPause(PAUSE, LEASES[:2], LEASES[:1])) == {
         "application": "orders",
         "order": "pause",
         "since": "2026-11-23T08:00:00+00:00",
@@ -62,22 +64,22 @@ def test_the_same_as_json() -> None:
 def test_pause_names_the_order_it_replaces_and_its_author() -> None:
     """Two operators may order something at the same time."""
     before = Pause(Order.PAUSE, NOW - timedelta(hours=1), "b\x1bo@desk")
-    ordered = Ordered(PAUSE, LEASES, (), (before,))
+    ordered = OrderedPause(PAUSE, LEASES, (), (before,))
     assert list(ordered_lines("orders", ordered))[1:] == [
         "  it replaces the pause by 'b\\x1bo@desk' since 2026-11-23T07:00:00Z, which had no end"
     ]
     assert ordered_json("orders", ordered)["replaces"] == [
         {"order": "pause", "since": "2026-11-23T07:00:00+00:00", "until": None, "by": "b\x1bo@desk"}
     ]
-    ended = Ordered(PAUSE, LEASES, (), (replace(PAUSE, order=Order.DRAIN),))
+    ended = OrderedPause(PAUSE, LEASES, (), (replace(PAUSE, order=Order.DRAIN),))
     (line,) = list(ordered_lines("orders", ended))[1:]
     assert line.endswith("the drain by anna@desk since 2026-11-23T08:00:00Z until 2026-11-23T10:00:00Z")
 
 
 def test_release_names_the_worker_that_still_holds_the_lease() -> None:
     request = replace(PAUSE, order=Order.RELEASE)
-    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], ()))) == ["orders: no worker holds shardId-0"]
-    assert list(ordered_lines("orders", Ordered(request, LEASES[:1], LEASES[:1]))) == [
+    assert list(ordered_lines("orders", OrderedPause(request, LEASES[:1], ()))) == ["orders: no worker holds shardId-0"]
+    assert list(ordered_lines("orders", OrderedPause(request, LEASES[:1], LEASES[:1]))) == [
         "orders: orders-0 still holds shardId-0"
     ]
 
@@ -93,7 +95,7 @@ def test_progress_names_some_leases_still_held() -> None:
 
 def test_pause_escapes_control_characters_of_a_row() -> None:
     lease = Lease("shardId-0", TRIM_HORIZON, 1, "own\x1b[2Jer")
-    ordered = Ordered(PAUSE, (lease,), (lease,))
+    ordered = OrderedPause(PAUSE, (lease,), (lease,))
     assert all(line.isprintable() for line in (*ordered_lines("orders", ordered), progress_text([lease])))
 
 

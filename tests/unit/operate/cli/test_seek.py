@@ -13,7 +13,7 @@ from sublet.operate.cli.options.place import place
 from sublet.operate.cli.positions.snapshots import snapshot_lines, snapshot_name
 from sublet.operate.cli.text.seek_plan import plan_json, plan_lines
 from sublet.operate.positions.planned_seek import PlannedSeek
-from sublet.operate.rules.seek import Effect, plan_seek
+from sublet.operate.rules.seek import MoveEffect, plan_seek
 from sublet.operate.rules.seek_estimate import CountedBy, MoveEstimate, SeekEstimate
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position
@@ -61,8 +61,8 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
     wanted = {SHARDS[0].shard_id: Position(Checkpoint("5")), SHARDS[1].shard_id: Position(TRIM_HORIZON)}
     scan = LeaseScan(leases)
     in_time = {SHARDS[1].shard_id: HandledPosition(NOW - timedelta(hours=3), timedelta(0))}
-    child = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW - timedelta(hours=3), 7_214)
-    unknown = MoveEstimate(Effect.REOPENS)
+    child = MoveEstimate(MoveEffect.REPEATS, NOW - timedelta(hours=5), NOW - timedelta(hours=3), 7_214)
+    unknown = MoveEstimate(MoveEffect.REOPENS)
     estimate = SeekEstimate({SHARDS[0].shard_id: unknown, SHARDS[1].shard_id: child}, CountedBy.CLOUDWATCH)
     found = PlannedSeek("orders", plan_seek(scan, SHARDS, wanted), "seek to 5h", scan, in_time, STREAM, estimate)
     lines = [line.split("  ") for line in plan_lines(found, NOW)]
@@ -105,7 +105,7 @@ def test_the_plan_shows_each_shard_with_its_owner_and_the_age_of_its_position() 
 def test_the_columns_stay_under_their_titles_beside_a_long_extent() -> None:
     scan = LeaseScan((Lease(SHARDS[1].shard_id, Checkpoint(NUMBER), 7, "orders-lambda-0"),))
     plan = plan_seek(scan, SHARDS[1:], {SHARDS[1].shard_id: Position(TRIM_HORIZON)})
-    estimate = MoveEstimate(Effect.REPEATS, NOW - timedelta(hours=5), NOW)
+    estimate = MoveEstimate(MoveEffect.REPEATS, NOW - timedelta(hours=5), NOW)
     known = SeekEstimate({SHARDS[1].shard_id: estimate})
     _, titles, line, *_ = plan_lines(PlannedSeek("orders", plan, "seek to 5h", scan, {}, STREAM, known), NOW)
     assert "5h, not known how many records" in line

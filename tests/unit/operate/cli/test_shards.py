@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.operate.cli.monitor.shards import tree_lines
 from sublet.operate.rules.shard_tree import shard_tree
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
@@ -14,22 +14,22 @@ from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange
 from tests.doubles.fleet import shard_status
 
 HALF = HashKeyRange(0, HASH_KEY_MAX // 2)
-ROOT = shard_status(0, Word.ENDED, Because.READ_TO_ITS_END, state=ShardState.ENDED, hash_key_range=FULL_RANGE)
+ROOT = shard_status(0, Status.ENDED, StatusReason.READ_TO_ITS_END, state=ShardState.ENDED, hash_key_range=FULL_RANGE)
 LEFT = shard_status(
     1,
-    Word.BEHIND,
-    Because.LAG_NEVER_FELL,
+    Status.BEHIND,
+    StatusReason.LAG_NEVER_FELL,
     lag=timedelta(minutes=9),
     parents=frozenset({ROOT.shard_id}),
     hash_key_range=HALF,
 )
 RIGHT = shard_status(
-    2, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0), parents=frozenset({ROOT.shard_id}), owner="ja\x1bva"
+    2, Status.OK, StatusReason.NOTHING_WAITS, lag=timedelta(0), parents=frozenset({ROOT.shard_id}), owner="ja\x1bva"
 )
 MERGED = shard_status(
     3,
-    Word.WAITING,
-    Because.PARENTS,
+    Status.WAITING,
+    StatusReason.PARENTS,
     parents=frozenset({LEFT.shard_id, RIGHT.shard_id}),
     owner=None,
     waits_for=frozenset({LEFT.shard_id}),

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import ShardState, ShardStatus
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.operate.cli.main import main
 from sublet.operate.cli.monitor.status import Screen, exit_code, judged, text_of
 from sublet.operate.cli.text.last_hour import bars
@@ -31,31 +31,33 @@ MINUTE = timedelta(minutes=1)
 ALL = Namespace(json=False, watch=False, unhealthy=False, behind=None, owner=None, fail_behind=None, strict=False)
 
 
-OK = shard_status(0, Word.OK, Because.NOTHING_WAITS, lag=timedelta(0))
+OK = shard_status(0, Status.OK, StatusReason.NOTHING_WAITS, lag=timedelta(0))
 BEHIND = shard_status(
-    1, Word.BEHIND, Because.LAG_NEVER_FELL, since=NOW - 9 * MINUTE, lag=41 * MINUTE, trend=0.3, attempts=3
+    1, Status.BEHIND, StatusReason.LAG_NEVER_FELL, since=NOW - 9 * MINUTE, lag=41 * MINUTE, trend=0.3, attempts=3
 )
 CATCHING_UP = shard_status(
     2,
-    Word.OK,
-    Because.LAG_FALLS,
+    Status.OK,
+    StatusReason.LAG_FALLS,
     lag=20 * MINUTE,
     trend=-0.5,
     caught_up_in=40 * MINUTE,
     owner="host:java-1",
 )
-LOST = shard_status(3, Word.OK, Because.WAS_CAUGHT_UP, lost=3 * MINUTE, owner=None)
-STOPPED = shard_status(4, Word.STOPPED, Because.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2)
+LOST = shard_status(3, Status.OK, StatusReason.WAS_CAUGHT_UP, lost=3 * MINUTE, owner=None)
+STOPPED = shard_status(
+    4, Status.STOPPED, StatusReason.NO_SIGN_OF_LIFE, lag=30 * MINUTE, state=ShardState.EXPIRED, crashes=2
+)
 FAILING = shard_status(
     7,
-    Word.STALLED,
-    Because.POSITION_STANDS,
+    Status.STALLED,
+    StatusReason.POSITION_STANDS,
     attempts=14,
     failing=HandlerFailure("ValueError", 14, NOW - 9 * MINUTE),
 )
-ENDED = shard_status(5, Word.ENDED, Because.READ_TO_ITS_END, state=ShardState.ENDED)
+ENDED = shard_status(5, Status.ENDED, StatusReason.READ_TO_ITS_END, state=ShardState.ENDED)
 PAUSED = shard_status(
-    6, Word.PAUSED, Because.PAUSED, lag=50 * MINUTE, pause=Pause(Order.DRAIN, NOW, "jo", NOW + MINUTE)
+    6, Status.PAUSED, StatusReason.PAUSED, lag=50 * MINUTE, pause=Pause(Order.DRAIN, NOW, "jo", NOW + MINUTE)
 )
 FOUND = fleet_of(OK, BEHIND, CATCHING_UP, LOST, STOPPED, ENDED, PAUSED, retention=timedelta(hours=24))
 
@@ -70,9 +72,9 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
         "orders-audit at 2026-11-22T08:00:00Z: 1 STOPPED, 1 BEHIND, 1 PAUSED, 3 OK, 1 ENDED; worst lag 50m; "
         "the oldest record that waits is trimmed in 23h"
     )
-    assert titles.split() == ["shard", "word", "lag", "trend", "caught", "up", "owner", "why"]
+    assert titles.split() == ["shard", "status", "lag", "trend", "caught", "up", "owner", "why"]
     assert [" ".join(line.partition("shardId-00000000000")[2].split()) for line in shards] == [
-        f"4 STOPPED 30m - - orders-audit-lambda-0 (gone) {Because.NO_SIGN_OF_LIFE}; owners died there: 2",
+        f"4 STOPPED 30m - - orders-audit-lambda-0 (gone) {StatusReason.NO_SIGN_OF_LIFE}; owners died there: 2",
         "1 BEHIND 41m +0.30 s/s - orders-audit-lambda-0 its lag has not fallen once; failed calls: 3",
         "6 PAUSED 50m - - orders-audit-lambda-0 an operator has paused it to drain (jo, until 2026-11-22T08:01:00Z)",
         "2 OK 20m -0.50 s/s in 40m host:java-1 its lag falls",
@@ -93,7 +95,7 @@ def test_a_handler_that_fails_is_named_with_its_attempt_and_since_when(error: st
     failing = replace(FAILING, failing=HandlerFailure(error, 14, NOW - 9 * MINUTE))
     shown = text_of(fleet_of(failing), ALL, "orders-audit").splitlines()[-1]
     assert " STALLED " in shown
-    assert shown.endswith(f" {Because.POSITION_STANDS}; {said}, attempt 14, since 2026-11-22T07:51:00Z")
+    assert shown.endswith(f" {StatusReason.POSITION_STANDS}; {said}, attempt 14, since 2026-11-22T07:51:00Z")
     (as_json,) = json.loads(text_of(fleet_of(failing), Namespace(**{**vars(ALL), "json": True}), "x"))["shards"]
     assert as_json["failing"] == {"error": error, "attempt": 14, "since": "2026-11-22T07:51:00+00:00"}
 
@@ -198,7 +200,7 @@ def test_status_watch_shows_the_worst_shards_and_the_last_hour_on_one_screen(
 def test_status_wraps_a_reason_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = watched(monkeypatch, 80, 40)
     whole = " ".join(" ".join(shown).split())
-    for reason in (Because.LAG_NEVER_FELL, Because.NO_SIGN_OF_LIFE, "(jo, until 2026-11-22T08:01:00Z)"):
+    for reason in (StatusReason.LAG_NEVER_FELL, StatusReason.NO_SIGN_OF_LIFE, "(jo, until 2026-11-22T08:01:00Z)"):
         assert reason in whole
     assert "... and" not in whole
 
@@ -208,7 +210,7 @@ def test_status_exit_code_follows_fail_behind_and_strict() -> None:
         return judged(found, Namespace(**{**vars(ALL), **options}))
 
     fine = fleet_of(OK, CATCHING_UP, ENDED)
-    unknown = fleet_of(OK, shard_status(9, Word.UNKNOWN, Because.WATCHED_BRIEFLY))
+    unknown = fleet_of(OK, shard_status(9, Status.UNKNOWN, StatusReason.WATCHED_BRIEFLY))
     assert code(fine) == 0
     assert code(fine, fail_behind=21 * MINUTE) == 0
     assert code(fine, fail_behind=20 * MINUTE) == 1
@@ -307,6 +309,6 @@ def test_leases_of_deleted_streams_are_counted() -> None:
 
 
 def test_the_last_word_of_a_silent_owner_is_shown_with_its_time() -> None:
-    silent = shard_status(0, Word.OK, Because.NOTHING_WAITED, since=NOW - 3 * MINUTE)
+    silent = shard_status(0, Status.OK, StatusReason.NOTHING_WAITED, since=NOW - 3 * MINUTE)
     shown = text_of(fleet_of(silent), ALL, "orders-audit").splitlines()[-1]
     assert shown.endswith(" nothing waited when its row last said so, at 2026-11-22T07:57:00Z")

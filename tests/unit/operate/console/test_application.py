@@ -46,12 +46,12 @@ def test_an_application_shows_its_shards_worst_first() -> None:
     ("query", "shards"),
     [
         ("sort=shard", SHARDS),
-        ("word=unhealthy", SHARDS[2:]),
-        ("word=OK", SHARDS[:2]),
+        ("status=unhealthy", SHARDS[2:]),
+        ("status=OK", SHARDS[:2]),
         ("q=WORKER-1", SHARDS[1:2]),
         ("q=000000002", SHARDS[2:]),
         ("sort=owner", SHARDS),
-        ("sort=nonsense&page=99999999&word=nonsense", []),
+        ("sort=nonsense&page=99999999&status=nonsense", []),
         ("page=7", [SHARDS[2], SHARDS[0], SHARDS[1]]),
     ],
 )
@@ -86,7 +86,7 @@ def test_ended_shards_are_left_out_unless_they_are_asked_for() -> None:
     world.orders.table.put_row(encode_row(Lease(SHARDS[0], SHARD_END, 1)))
     client = ConsoleClient(world)
     assert shown_shards(client.get("/a/orders").text) == SHARDS[1:]
-    assert shown_shards(client.get("/a/orders?word=ENDED").text) == SHARDS[:1]
+    assert shown_shards(client.get("/a/orders?status=ENDED").text) == SHARDS[:1]
 
 
 def test_a_row_that_is_no_lease_is_named_and_escaped() -> None:
@@ -149,7 +149,7 @@ def test_a_thousand_shards_come_by_the_hundred() -> None:
     for number in range(1000):
         world.orders.table.put_row(encode_row(Lease(f"shardId-{number:012}", SHARD_END, 1)))
     client = ConsoleClient(world)
-    first, last = (client.get(f"/a/orders?word=ENDED&sort=shard&page={page}").text for page in (1, 10))
+    first, last = (client.get(f"/a/orders?status=ENDED&sort=shard&page={page}").text for page in (1, 10))
     assert len(shown_shards(first)) == len(shown_shards(last)) == 100
     assert shown_shards(last)[-1] == f"shardId-{999:012}"
     assert "page 10 of 10" in last

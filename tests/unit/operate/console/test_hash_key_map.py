@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from sublet.decisions.status.fleet_status import fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.console.hash_key_map import COLUMNS, HEIGHT, WIDTH, bars_of, columns_of, maps_of
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan
@@ -49,7 +49,7 @@ def test_children_that_wait_and_shards_that_have_ended_are_left_out() -> None:
     shards = [
         first,
         replace(waiting, waits_for=frozenset({"p"})),
-        replace(ended, word=Word.ENDED),
+        replace(ended, status=Status.ENDED),
         replace(unknown, hash_key_range=None),
     ]
     assert [bar.shard for bar in bars_of(shards)] == [first]
@@ -63,15 +63,15 @@ def test_many_shards_are_drawn_together_with_the_worst_word_and_the_hottest_load
         replace(
             template,
             shard_id=f"shardId-{at:012}",
-            word=Word.OK,
+            status=Status.OK,
             hash_key_range=HashKeyRange(at * size, (at + 1) * size - 1),
         )
         for at in range(number)
     ]
-    shards[2500] = replace(shards[2500], word=Word.STALLED, kbps=100.0)
+    shards[2500] = replace(shards[2500], status=Status.STALLED, kbps=100.0)
     columns = columns_of(bars_of(shards))
     assert len(columns) <= COLUMNS + 1
-    odd = [column for column in columns if column.word is Word.STALLED]
+    odd = [column for column in columns if column.status is Status.STALLED]
     assert [column.is_hot for column in odd] == [True]
     assert sum(column.is_hot for column in columns) == 1
     assert columns[-1].x + columns[-1].width == pytest.approx(WIDTH, abs=1)

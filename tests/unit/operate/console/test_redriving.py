@@ -16,7 +16,7 @@ import pytest
 from sublet.handler import Batch
 from sublet.handlers.load import handler_of
 from sublet.operate.cli.main import parser
-from sublet.operate.console.applications import Redriver
+from sublet.operate.console.applications import ConsoleRedriver
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -52,7 +52,7 @@ def with_handler(handle: Callable[[Batch], None], *, allows_changes: bool = True
     world = ConsoleWorld(allows_changes=allows_changes)
     opened = world.orders.opened
     settings = replace(opened.settings, handler="orders:handle")
-    world.orders.opened = replace(opened, settings=settings, redriver=Redriver(handler_of(handle, settings)))
+    world.orders.opened = replace(opened, settings=settings, redriver=ConsoleRedriver(handler_of(handle, settings)))
     return world
 
 

@@ -8,8 +8,8 @@ import pytest
 from sublet.operate.rules.cost import (
     LOG_BYTES_PER_WINDOW,
     WRITES_PER_WINDOW,
-    Load,
     PricedDesign,
+    StreamLoad,
     cheapest,
     offers,
 )
@@ -17,11 +17,11 @@ from sublet.operate.rules.prices import CATCH_UP_WINDOWS, COUNTED_LOG_BYTES, COU
 from sublet.settings import MetricsByShard
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-QUIET = Load(100, 0, 0)
-BUSY = Load(100, 50, 50_000)
+QUIET = StreamLoad(100, 0, 0)
+BUSY = StreamLoad(100, 50, 50_000)
 
 
-def named(load: Load, start: str) -> list[PricedDesign]:
+def named(load: StreamLoad, start: str) -> list[PricedDesign]:
     return [offer for offer in offers(load) if offer.name.startswith(start)]
 
 
@@ -60,21 +60,21 @@ def test_packing_ten_leases_is_cheaper_than_one() -> None:
 def test_event_source_mapping_is_free_for_a_quiet_stream_and_priced_for_a_busy_one() -> None:
     assert all(offer.total == 0 for offer in named(QUIET, "Lambda's"))
     at_once, *_ = sorted(named(BUSY, "Lambda's"), key=lambda offer: offer.latency)
-    ten_times = Load(100, 500, 500_000)
+    ten_times = StreamLoad(100, 500, 500_000)
     assert named(ten_times, "Lambda's")[0].total > named(BUSY, "Lambda's")[0].total
     assert at_once.latency == SECOND
 
 
 def test_full_batches_of_a_mapping_are_invocations_whatever_its_window() -> None:
     """Ten megabytes a second in one shard's worth of payloads of 4.5 MB cannot wait for five minutes."""
-    large = Load(10, 100, 10e6)
+    large = StreamLoad(10, 100, 10e6)
     waiting = next(offer for offer in named(large, "Lambda's") if "5 minutes" in offer.name)
     hours, price_of_invocations = 730 * 3600, 0.2e-6
     assert waiting.total > 10e6 / 4.5e6 * hours * price_of_invocations
 
 
 def test_cost_offers_no_mode_that_cannot_keep_up() -> None:
-    slow = Load(1, 990, 1e6, handler=timedelta(milliseconds=1))
+    slow = StreamLoad(1, 990, 1e6, handler=timedelta(milliseconds=1))
     assert not named(slow, "catch_up every 1 minute")
     assert named(slow, "continuous")
 
@@ -132,4 +132,4 @@ def test_no_worker_is_paid_for_where_nothing_comes() -> None:
     assert quiet.runs < 2 < 30 < busy.runs
     assert QUIET.shards_with_records(MINUTE) == 0
     assert BUSY.shards_with_records(MINUTE) == 100
-    assert 1 <= Load(1000, 1 / 60, 100).shards_with_records(MINUTE) <= 2
+    assert 1 <= StreamLoad(1000, 1 / 60, 100).shards_with_records(MINUTE) <= 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from sublet.decisions.status.lease_history import Observation
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.lease_history import LagObservation
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.operate.rules.last_hour import LastHour, RecordedHour, by_minute
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Position
@@ -17,12 +17,14 @@ MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 START = Position(TRIM_HORIZON)
 
 
-def seen(minutes_ago: float, lag: timedelta | None) -> Observation:
-    return Observation(NOW - minutes_ago * MINUTE, START, lag)
+def seen(minutes_ago: float, lag: timedelta | None) -> LagObservation:
+    return LagObservation(NOW - minutes_ago * MINUTE, START, lag)
 
 
-ONE = shard_status(0, Word.OK, Because.LAG_FALLS, lag=30 * SECOND, kbps=2.0, history=(seen(3, MINUTE), seen(1.5, None)))
-OTHER = shard_status(1, Word.OK, Because.LAG_FALLS, lag=20 * SECOND, kbps=1.5, history=(seen(2.9, 2 * MINUTE),))
+ONE = shard_status(
+    0, Status.OK, StatusReason.LAG_FALLS, lag=30 * SECOND, kbps=2.0, history=(seen(3, MINUTE), seen(1.5, None))
+)
+OTHER = shard_status(1, Status.OK, StatusReason.LAG_FALLS, lag=20 * SECOND, kbps=1.5, history=(seen(2.9, 2 * MINUTE),))
 
 
 def test_first_look_takes_the_owners_reports_and_the_worst_of_each_minute() -> None:

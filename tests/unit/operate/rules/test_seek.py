@@ -10,8 +10,8 @@ from sublet.errors import SeekRefused
 from sublet.operate.rules.seek import (
     BEGINNING,
     END,
-    Effect,
-    Found,
+    FoundPosition,
+    MoveEffect,
     SeekPlan,
     check_parents,
     plan_seek,
@@ -96,7 +96,7 @@ def test_undo_of_an_interrupted_seek_ends_a_shard_whose_row_was_deleted() -> Non
 def test_a_parent_whose_row_was_cleaned_up_gets_a_row() -> None:
     plan = plan_seek(LeaseScan(READ_ON[1:]), SPLIT, {"p": at(10), "l": BEGINNING, "r": BEGINNING})
     first = plan.moves[0]
-    assert (first.lease, first.effect, first.before) == (None, Effect.REOPENS, END)
+    assert (first.lease, first.effect, first.before) == (None, MoveEffect.REOPENS, END)
     assert first.lease_key == "p"
 
 
@@ -195,7 +195,7 @@ def test_the_child_of_one_shard_that_is_moved_to_its_end_begins() -> None:
 def test_a_child_that_has_not_begun_is_watched_while_its_parent_opens_again() -> None:
     waiting = lease(LEFT, BEGINNING)
     plan = plan_seek(LeaseScan((READ_ON[0], waiting)), SPLIT, dict.fromkeys("plr", BEGINNING))
-    assert [(move.lease, move.effect) for move in plan.waiting] == [(waiting, Effect.STAYS)]
+    assert [(move.lease, move.effect) for move in plan.waiting] == [(waiting, MoveEffect.STAYS)]
 
 
 def test_a_listing_that_is_older_than_the_leases_is_refused() -> None:
@@ -295,20 +295,20 @@ def test_a_handoff_elsewhere_does_not_prevent_a_seek() -> None:
 
 def test_a_time_in_a_closed_shard_that_held_nothing_more_is_its_end() -> None:
     found = {
-        "p": Found(Checkpoint("9"), False),
-        "l": Found(None, True),
-        "r": Found(Checkpoint("22", 3), True),
+        "p": FoundPosition(Checkpoint("9"), False),
+        "l": FoundPosition(None, True),
+        "r": FoundPosition(Checkpoint("22", 3), True),
     }
     assert positions_at(SPLIT, found) == {"p": END, "l": BEGINNING, "r": Position(Checkpoint("22", 3))}
 
 
 def test_seek_of_one_shard_to_a_time_in_its_parent_is_refused() -> None:
-    found = {"p": Found(Checkpoint("9"), True), "l": Found(None, True), "r": Found(None, True)}
+    found = {"p": FoundPosition(Checkpoint("9"), True), "l": FoundPosition(None, True), "r": FoundPosition(None, True)}
     with pytest.raises(SeekRefused, match="shard l began after that time, and records since then are in p"):
         check_parents(SPLIT, found, {"l"})
     check_parents(SPLIT, found, {"p", "l", "r"})
-    check_parents(SPLIT, {**found, "p": Found(Checkpoint("9"), False)}, {"l"})
-    check_parents(SPLIT, {**found, "l": Found(Checkpoint("22"), True)}, {"l"})
+    check_parents(SPLIT, {**found, "p": FoundPosition(Checkpoint("9"), False)}, {"l"})
+    check_parents(SPLIT, {**found, "l": FoundPosition(Checkpoint("22"), True)}, {"l"})
 
 
 def test_positions_of_another_time_begin_children_and_end_parents_without_a_row() -> None:

@@ -8,19 +8,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.identity import Mark, settle
-from sublet.spark.pipeline.journal import Journal, left_over
+from sublet.spark.pipeline.identity import PipelineIdentity, settle
+from sublet.spark.pipeline.journal import BatchJournal, left_over
 from sublet.spark.pipeline.progress_bar import ProgressBar
 from sublet.spark.pipeline.settings import Sink
 from sublet.spark.pipeline.tally import (
     BatchDone,
     PlainLines,
-    Tally,
+    RunTally,
     seconds,
     summary_lines,
 )
 
-FRESH, FIRST, OTHER = (Mark(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
+FRESH, FIRST, OTHER = (PipelineIdentity(name, "orders", Sink.PARQUET) for name in ("fresh", "first", "other"))
 
 
 def test_a_first_run_claims_unused_tables_and_the_next_runs_keep_them() -> None:
@@ -42,7 +42,7 @@ def test_run_that_died_between_its_marks_is_continued() -> None:
     ],
 )
 def test_an_output_and_a_checkpoint_that_do_not_belong_together(
-    output: Mark | None, checkpoint: Mark | None, says: str
+    output: PipelineIdentity | None, checkpoint: PipelineIdentity | None, says: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"setting checkpoint .*{says}"):
         settle(FRESH, output, checkpoint, in_use=True)
@@ -53,25 +53,27 @@ def test_a_checkpoint_whose_output_is_gone_is_refused_also_before_its_first_batc
         settle(FRESH, None, FIRST, in_use=False)
 
 
-@pytest.mark.parametrize("theirs", [Mark("first", "payments", Sink.PARQUET), Mark("first", "orders", Sink.DELTA)])
-def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: Mark) -> None:
+@pytest.mark.parametrize(
+    "theirs", [PipelineIdentity("first", "payments", Sink.PARQUET), PipelineIdentity("first", "orders", Sink.DELTA)]
+)
+def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: PipelineIdentity) -> None:
     with pytest.raises(SettingsError, match=r"setting (stream|sink) .*give another output"):
         settle(FRESH, theirs, theirs, in_use=True)
 
 
 def test_mark_round_trips_and_a_torn_one_is_none() -> None:
-    assert Mark.from_json(FIRST.to_json()) == FIRST
+    assert PipelineIdentity.from_json(FIRST.to_json()) == FIRST
     for text in ("", FIRST.to_json()[:20], "[]", "{}", '{"id": "x", "stream": "y", "sink": "z"}'):
-        assert Mark.from_json(text) is None
+        assert PipelineIdentity.from_json(text) is None
 
 
 def test_journal_names_the_places_that_a_repeated_batch_removes() -> None:
-    journal = Journal(17, ("raw/batch=17", "parsed/batch=17"))
-    assert Journal.from_json(journal.to_json()) == journal
+    journal = BatchJournal(17, ("raw/batch=17", "parsed/batch=17"))
+    assert BatchJournal.from_json(journal.to_json()) == journal
     assert left_over(journal, 17) == journal.places
     assert left_over(journal, 18) == ()
     for torn in (None, "", journal.to_json()[:-5], "[]", "7"):
-        assert left_over(Journal.from_json(torn), 17) == ()
+        assert left_over(BatchJournal.from_json(torn), 17) == ()
 
 
 @pytest.mark.parametrize(
@@ -95,19 +97,19 @@ def test_journal_names_the_places_that_a_repeated_batch_removes() -> None:
 )
 def test_no_journal_has_anything_deleted_that_its_batch_does_not_write(place: str) -> None:
     with pytest.raises(SettingsError, match="a folder that no batch writes to"):
-        left_over(Journal(17, ("raw/batch=17", place)), 17)
+        left_over(BatchJournal(17, ("raw/batch=17", place)), 17)
 
 
 def test_leftovers_of_an_unfinished_batch_are_its_places() -> None:
-    dated = Journal(17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17"))
+    dated = BatchJournal(17, ("raw/arrivalDate=2026-01-01/shardId=shardId-000000000003/batch=17", "by_day/batch=17"))
     assert left_over(dated, 17) == dated.places
 
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 
-def tally() -> Tally:
-    counted = Tally()
+def tally() -> RunTally:
+    counted = RunTally()
     counted.add(BatchDone(0, {"raw": 1200, "parsed": 1199, "rejected": 1}, timedelta(seconds=2)))
     counted.add(BatchDone(1, {"raw": 10, "parsed": 10, "rejected": 0, "carriers": 3}, timedelta(seconds=12)))
     counted.lag, counted.planned_at = timedelta(milliseconds=400), NOW - timedelta(seconds=25)
@@ -122,7 +124,7 @@ def test_the_summary_has_rows_rejected_lag_and_duration() -> None:
         "parsed: 1,209 rows",
         "carriers: 3 rows",
     ]
-    assert summary_lines(Tally(), timedelta(0), "lake", NOW) == [
+    assert summary_lines(RunTally(), timedelta(0), "lake", NOW) == [
         "0 rows in 0 batches, 0.0 s (0 a second)",
         "rejected: 0",
         "behind the stream's tip: not known",
@@ -143,7 +145,7 @@ def test_durations_are_for_people() -> None:
 def test_the_bar_on_a_terminal_fills_as_the_lag_goes() -> None:
     screen = io.StringIO()
     bar = ProgressBar(Console(file=screen, force_terminal=True, width=100), "orders")
-    counted = Tally(lag=timedelta(minutes=10))
+    counted = RunTally(lag=timedelta(minutes=10))
     bar.lag_known(counted)
     counted.add(BatchDone(0, {"raw": 5, "rejected": 2}, timedelta(seconds=1)))
     counted.lag = timedelta(minutes=5)

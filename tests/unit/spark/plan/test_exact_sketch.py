@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sublet.decisions.load.heavy_keys import COUNTERS
-from sublet.decisions.load.sketch import Peak
+from sublet.decisions.load.sketch import PeakSecond
 from sublet.operate.rules.hot_shards import key_shares
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 from sublet.spark.plan.exact_sketch import ExactSketching, KeyTotal
@@ -20,7 +20,7 @@ def test_exact_sketch_equals_a_workers_full_count() -> None:
     made.add(KeyTotal("a", None, 8 * 101, 8, 8, 0))
     made.add(KeyTotal("b", None, 6 * 301, 6, 6, 0))
     for second in range(2):
-        made.add_second(Peak(NOW + timedelta(seconds=second), 7, 4 * 101 + 3 * 301))
+        made.add_second(PeakSecond(NOW + timedelta(seconds=second), 7, 4 * 101 + 3 * 301))
     exact = made.sketch(counted.since, counted.until)
     assert (exact.keys, exact.buckets, exact.load) == (counted.keys, counted.buckets, counted.load)
     assert [share.at_least for share in key_shares(exact)] == [share.at_most for share in key_shares(exact)]

@@ -8,7 +8,7 @@ import pytest
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, after
 from sublet.errors import CheckpointNotInStream, ShardNotFound
 from sublet.ports import PollRefusal
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.settings import StartKind, StartPosition
 from sublet.testing.memory import FakeClock, MemoryStream
@@ -18,9 +18,9 @@ HORIZON = ReadPosition(IteratorType.TRIM_HORIZON)
 SECOND_LONG = timedelta(seconds=1)
 
 
-def polled(stream: MemoryStream, iterator: str, limit: int = 10_000) -> Polled:
+def polled(stream: MemoryStream, iterator: str, limit: int = 10_000) -> GetRecordsReply:
     reply = stream.poll(iterator, limit)
-    assert isinstance(reply, Polled), reply
+    assert isinstance(reply, GetRecordsReply), reply
     return reply
 
 
@@ -60,7 +60,7 @@ def test_an_iterator_expires_after_five_minutes() -> None:
     clock.advance(SECOND_LONG)
     assert stream.poll(iterator, 1) is PollRefusal.ITERATOR_EXPIRED
     assert later is not None
-    assert isinstance(stream.poll(later, 1), Polled)
+    assert isinstance(stream.poll(later, 1), GetRecordsReply)
 
 
 def test_a_page_holds_ten_megabytes_or_one_record() -> None:
@@ -90,7 +90,7 @@ def test_a_page_holds_ten_megabytes_after_trimming_too() -> None:
 def test_an_unthrottled_stream_allows_any_number_of_polls() -> None:
     stream = MemoryStream()
     iterator = stream.open(FIRST, HORIZON)
-    assert all(isinstance(stream.poll(iterator, 1), Polled) for _ in range(20))
+    assert all(isinstance(stream.poll(iterator, 1), GetRecordsReply) for _ in range(20))
 
 
 def test_a_throttled_shard_allows_five_polls_a_second_over_all_its_readers() -> None:
@@ -100,9 +100,9 @@ def test_a_throttled_shard_allows_five_polls_a_second_over_all_its_readers() -> 
     for _ in range(5):
         page(stream, iterator)
     assert stream.poll(stream.open(FIRST, HORIZON), 1) is PollRefusal.THROTTLED
-    assert isinstance(stream.poll(stream.open(SECOND, HORIZON), 1), Polled)
+    assert isinstance(stream.poll(stream.open(SECOND, HORIZON), 1), GetRecordsReply)
     clock.advance(SECOND_LONG)
-    assert isinstance(stream.poll(iterator, 1), Polled)
+    assert isinstance(stream.poll(iterator, 1), GetRecordsReply)
 
 
 def test_a_throttled_shard_pays_a_large_page_off_at_two_megabytes_a_second() -> None:
@@ -114,7 +114,7 @@ def test_a_throttled_shard_pays_a_large_page_off_at_two_megabytes_a_second() -> 
     clock.advance(timedelta(seconds=3.9))
     assert stream.poll(iterator, 1) is PollRefusal.THROTTLED
     clock.advance(timedelta(seconds=0.1))
-    assert isinstance(stream.poll(iterator, 1), Polled)
+    assert isinstance(stream.poll(iterator, 1), GetRecordsReply)
 
 
 def test_lag_is_the_age_of_the_oldest_waiting_record() -> None:

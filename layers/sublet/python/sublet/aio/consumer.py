@@ -15,12 +15,12 @@ from sublet.aio.event_loop import in_thread, to_its_end
 from sublet.aio.record import Record
 from sublet.aio.subscription import Records
 from sublet.decisions.pull.pull_events import Event
-from sublet.decisions.pull.pull_request import Buffering, checked_parallelism
+from sublet.decisions.pull.pull_request import BufferOptions, checked_parallelism
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.work_distribution import WorkDistribution
 from sublet.ports import Ports
 from sublet.ports.account import Account
-from sublet.pull.arguments import Arguments
+from sublet.pull.arguments import ConsumerArguments
 from sublet.pull.group import Group
 from sublet.pull.lifecycle import CONSUMER_STAYS
 from sublet.settings import Settings
@@ -45,7 +45,7 @@ class Consumer:
         until_signalled: bool = False,
         **settings: Unpack[ProcessKeywords],
     ) -> None:
-        self._arguments = Arguments(
+        self._arguments = ConsumerArguments(
             application,
             stream,
             None,
@@ -154,7 +154,7 @@ class Consumer:
         """See sublet.Consumer.next."""
         return await anext(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
 
-    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
+    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[BufferOptions]) -> Records:
         """See sublet.Consumer.messages: `async for record in consumer.messages()`."""
         return Records(self._group.messages(buffering, acks=auto_ack))
 
@@ -165,7 +165,7 @@ class Consumer:
         auto_ack: bool = False,
         partition_by_key: int = 1,
         on_event: Callable[[Event], object] | None = None,
-        **buffering: Unpack[Buffering],
+        **buffering: Unpack[BufferOptions],
     ) -> Consuming:
         """See sublet.Consumer.consume. The callback is a coroutine function, awaited in `partition_by_key` tasks. Any
         other callback raises SettingsError.

@@ -15,7 +15,7 @@ from sublet.putting.producer import WAITED_AT_ONCE, LazyLoop, check_record, rais
 
 if TYPE_CHECKING:  # not loaded with it
     from sublet.decisions.putting.producer_options import ProducerOptions
-    from sublet.decisions.putting.producing import Produced, Settled
+    from sublet.decisions.putting.producing import Produced, SettledRecords
     from sublet.ports.account import Account
     from sublet.putting.loop import PuttingLoop
 
@@ -88,7 +88,7 @@ class Producer:
         return await in_thread(self._made.loop, _tell)
 
 
-def _tell(settled: Sequence[Settled]) -> None:
+def _tell(settled: Sequence[SettledRecords]) -> None:
     """Settle the futures of each event loop in one step there. The functions that end a flush are called after it."""
     futures = (record.ticket for some in settled for record in some.user_records)
     for event_loop in {future.get_loop() for future in futures}:  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def _tell(settled: Sequence[Settled]) -> None:
             event_loop.call_soon_threadsafe(_resolve, settled, event_loop)
 
 
-def _resolve(settled: Sequence[Settled], event_loop: asyncio.AbstractEventLoop) -> None:
+def _resolve(settled: Sequence[SettledRecords], event_loop: asyncio.AbstractEventLoop) -> None:
     for some in settled:
         for record in some.user_records:
             future: asyncio.Future[PutRecord] = record.ticket  # type: ignore[assignment]

@@ -16,7 +16,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ServiceAccess:
     """How to reach one service. boto3 fills in what is None, from `AWS_DEFAULT_REGION`, `AWS_PROFILE` or the
     machine's role.
 

@@ -31,7 +31,7 @@ from sublet.aws.tables.lease_table import WHAT as LEASES
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.decisions.load.resharding import Merge, Reshard, Split
-from sublet.decisions.manager.describing import Doubt, doubt_of
+from sublet.decisions.manager.describing import DescriptionDoubt, doubt_of
 from sublet.decisions.streams.stream_changes import (
     Change,
     RemoveKey,
@@ -247,7 +247,7 @@ class AwsAccount:
         remembered = store.load()
         doubt = doubt_of(remembered.placement, settings.stream, None, has_suspects=False)
         try:
-            if doubt is not Doubt.NONE:
+            if doubt is not DescriptionDoubt.NONE:
                 found: StreamDescription | None = stream.describe()
             else:
                 found = shared_placement(stream.describe, store, stop, remembered, self.clock.now()).last

@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.credentials import DeferredRefreshableCredentials
 from botocore.exceptions import ClientError
 
-from sublet.aws.access import Access, Role
+from sublet.aws.access import Role, ServiceAccess
 from sublet.aws.clients import Connection
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import is_transient
@@ -19,7 +19,7 @@ from sublet.errors import AwsNotConfigured
 _METHOD = "sublet-role"
 
 
-def connection_of(access: Access) -> Connection:
+def connection_of(access: ServiceAccess) -> Connection:
     """The connection that our clients use. Raises AwsNotConfigured."""
     if access.profile is None and access.role is None:
         return Connection(access.region, access.endpoint_url)
@@ -29,18 +29,18 @@ def connection_of(access: Access) -> Connection:
         raise not_configured(problem) from problem
 
 
-def session_of(access: Access) -> boto3.Session:
+def session_of(access: ServiceAccess) -> boto3.Session:
     """Sends no request yet. Raises boto3's error for a missing profile."""
     own = boto3.Session(profile_name=access.profile, region_name=access.region)
     if access.role is None:
         return own
     session = botocore.session.Session(profile=access.profile)
     resolver = session.get_component("credential_provider")
-    resolver.insert_before("env", _Provider(own, access.role))
+    resolver.insert_before("env", _AssumedRoleProvider(own, access.role))
     return boto3.Session(botocore_session=session, region_name=access.region)
 
 
-class _Provider:
+class _AssumedRoleProvider:
     """The credential provider that botocore tries first."""
 
     METHOD = _METHOD

@@ -17,7 +17,7 @@ from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from sublet.aws.output import STANDARD_OUTPUT, Lines
-from sublet.metric_names import NAMESPACE, Metric, Per
+from sublet.metric_names import NAMESPACE, Metric, MetricScope
 from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import MetricsByShard
 
@@ -52,7 +52,7 @@ class EmfMetrics:
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
         with self._lock:
-            if metric.per is not Per.STREAM:
+            if metric.per is not MetricScope.STREAM:
                 self._add((self._application,), metric, value)
             if shard_id is None:
                 return
@@ -70,8 +70,8 @@ class EmfMetrics:
         """Whether to put this metric for the shard too. With `worst`, only metrics about a shard in trouble are put for
         it.
         """
-        is_worst = self._by_shard is MetricsByShard.WORST and metric.per is Per.TROUBLED_SHARD
-        return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not Per.STREAM)
+        is_worst = self._by_shard is MetricsByShard.WORST and metric.per is MetricScope.TROUBLED_SHARD
+        return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not MetricScope.STREAM)
 
     def flush(self) -> None:
         with self._lock:

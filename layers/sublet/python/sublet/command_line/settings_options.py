@@ -12,7 +12,7 @@ from sublet.settings import (
     DEFINITIONS,
     PREFIX,
     Definition,
-    Only,
+    OnlyFor,
     Settings,
     StartPosition,
     StreamChoice,
@@ -41,7 +41,7 @@ def add_settings(parser: ArgumentParser) -> None:
     for name in FIRST:
         add_setting(first, DEFINITIONS[name])
     for name, definition in DEFINITIONS.items():
-        if name not in FIRST and definition.only is not Only.LAMBDA:
+        if name not in FIRST and definition.only is not OnlyFor.LAMBDA:
             add_setting(others, definition)
 
 

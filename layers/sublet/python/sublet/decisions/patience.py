@@ -24,7 +24,7 @@ def may_pass(problem: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusals:
+class RefusalStreak:
     """The refusals in a row of one kind of call, or of a loop that makes several.
 
     has_worked  whether it has ever succeeded
@@ -35,7 +35,7 @@ class Refusals:
     since: datetime | None = None
     count: int = 0
 
-    def after(self, problem: BaseException, now: datetime) -> Refusals:
+    def after(self, problem: BaseException, now: datetime) -> RefusalStreak:
         """A call failed. An error that is transient anyway neither begins nor ends a row of refusals."""
         if isinstance(problem, TransientError):
             return self
@@ -53,5 +53,5 @@ class Refusals:
         return min(AGAIN_AFTER * (1 << min(max(self.count - 1, 0), 30)), at_most)
 
 
-NOTHING_YET = Refusals()
-WORKED = Refusals(has_worked=True)
+NOTHING_YET = RefusalStreak()
+WORKED = RefusalStreak(has_worked=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sublet.decisions.session.process_end import Ending, Health, is_stuck, lacking
+from sublet.decisions.session.process_end import Health, ProcessEndReason, is_stuck, lacking
 from sublet.decisions.session.process_report import ShardReport
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
@@ -54,7 +54,7 @@ class ProcessHealth:
         self._lock = ports.tasks.lock()
         """Guards `_state`, `_ends` and `_hung`; a single one of them may be read without it."""
         self._state = Health(slots, is_exclusive=is_exclusive)
-        self._ends: Ending | None = None
+        self._ends: ProcessEndReason | None = None
         self._hung: list[HungCall] = []
         self._finished_at: dict[str, datetime] = {}
         """Needs no lock: each lease's session sets its own key, and it is read only after all of them have ended."""
@@ -63,12 +63,12 @@ class ProcessHealth:
         self._replaced_at_once = replaced_at_once
 
     @property
-    def ends_now(self) -> Ending | None:
+    def ends_now(self) -> ProcessEndReason | None:
         """Why the process can do no more. It stays set even if a call that hung returns while leases are released."""
         return self._ends
 
     @property
-    def ending(self) -> Ending | None:
+    def ending(self) -> ProcessEndReason | None:
         """Why the process is to end after its windows; None if it goes on."""
         return self._ends or (self._state.ends_soon if self._replaced_at_once else None)
 

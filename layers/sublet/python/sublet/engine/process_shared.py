@@ -57,7 +57,7 @@ class Budget:
             self._records -= size.records
             return True
 
-    def give_back(self, size: PageSize) -> None:
+    def free(self, size: PageSize) -> None:
         if size is NO_PAGE:
             return
         with self._lock:
@@ -96,7 +96,7 @@ class QuietShards:
             del self._waiting[over]
 
 
-class Strays:
+class StrayAggregates:
     """Aggregates outside their shard's hash key range. When one arrives, asks the stream whether it may be dropped."""
 
     def __init__(self, ports: Ports) -> None:
@@ -161,7 +161,7 @@ class Strays:
             self._ports.log.warning("not known who places the stream's records", problem=str(problem))
 
 
-class Exclusion:
+class NamedLocks:
     """Locks by name that are never waited for: `take` returns False if the name is taken."""
 
     def __init__(self, tasks: Tasks) -> None:
@@ -175,7 +175,7 @@ class Exclusion:
             self._held.add(name)
             return is_free
 
-    def give_back(self, name: str) -> None:
+    def free(self, name: str) -> None:
         with self._lock:
             self._held.discard(name)
 
@@ -185,7 +185,7 @@ class ProcessShared:
     """One for each process, over all its windows.
 
     watch           what an operator has ordered
-    asks            before a lease is stolen, its owner is asked to give it back
+    asks            before a lease is stolen, its owner is asked to release it
     deaggregation   guards no field: it lets one lease at a time take aggregates apart. Each MD5 releases the
                     interpreter, and threads that take it from each other thousands of times a second cost a fifth of
                     all CPU
@@ -198,7 +198,7 @@ class ProcessShared:
     quiet: QuietShards
     guard: CallGuard
     wanted: RecordFilter
-    strays: Strays
+    strays: StrayAggregates
     deaggregation: AbstractContextManager[object]
     watch: ControlWatch
     asks: bool = False
@@ -206,8 +206,8 @@ class ProcessShared:
     """The results of `of_stream`, in an application of several streams."""
 
     def note_auto(self, seen_at: datetime | None) -> None:
-        """See `Strays.note_auto`. With several streams, the latest time counts for all of them: at worst, a stray is
-        kept.
+        """See `StrayAggregates.note_auto`. With several streams, the latest time counts for all of them: at worst, a
+        stray is kept.
         """
         for shared in (self, *self.by_stream.values()):
             shared.strays.note_auto(seen_at)
@@ -224,7 +224,7 @@ class ProcessShared:
 
             settings = settings_of_stream(self.settings, self.ports, lease_key)
             ports = ports_of_stream(self.ports, lease_key)
-            strays = Strays(ports)
+            strays = StrayAggregates(ports)
             strays.note_auto(self.strays.auto_seen_at)
             made = replace(self, ports=ports, settings=settings, wanted=RecordFilter(settings), strays=strays)
             self.by_stream.setdefault(key, made)

@@ -19,7 +19,7 @@ TURNS_WITHIN = 0.5
 """A loop that has run no callback for this many seconds counts as blocked by the code that it runs."""
 
 
-class _Ended(NamedTuple):
+class _AwaitableOutcome(NamedTuple):
     """How an awaitable ended. As a value: CancelledError, SystemExit and KeyboardInterrupt would end more than the one
     call.
     """
@@ -36,7 +36,7 @@ class EventLoop:
         """Guards `_loop` and `_process`. Only the loop's own thread changes `_calls`."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
-        self._calls: set[asyncio.Task[_Ended]] = set()
+        self._calls: set[asyncio.Task[_AwaitableOutcome]] = set()
         """The calls that have begun and not ended."""
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
@@ -44,29 +44,33 @@ class EventLoop:
         exception.
         """
         loop, turn = self._started(), TURN.get() or Turn()
-        mine: list[asyncio.Task[_Ended]] = []
+        mine: list[asyncio.Task[_AwaitableOutcome]] = []
         turn.wait(partial(self._is_blocked_by_another, loop, mine))
         ended = asyncio.run_coroutine_threadsafe(self._ended(awaitable, turn, mine), loop).result()
         if ended.failure is not None:
             raise ended.failure
         return ended.value
 
-    async def _ended(self, awaitable: Awaitable[object], turn: Turn, mine: list[asyncio.Task[_Ended]]) -> _Ended:
+    async def _ended(
+        self, awaitable: Awaitable[object], turn: Turn, mine: list[asyncio.Task[_AwaitableOutcome]]
+    ) -> _AwaitableOutcome:
         if not turn.begin():
             if isinstance(awaitable, Coroutine):
                 awaitable.close()  # or Python warns that it was never awaited
-            return _Ended(failure=HandlerOverdue("it was abandoned before the event loop started it"))
+            return _AwaitableOutcome(failure=HandlerOverdue("it was abandoned before the event loop started it"))
         if (task := asyncio.current_task()) is not None:
             mine.append(task)
         self._calls.update(mine)
         try:
-            return _Ended(await awaitable)
+            return _AwaitableOutcome(await awaitable)
         except BaseException as failure:  # noqa: BLE001 - the caller gets it, whatever it is
-            return _Ended(failure=failure)
+            return _AwaitableOutcome(failure=failure)
         finally:
             self._calls.difference_update(mine)
 
-    def _is_blocked_by_another(self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_Ended]]) -> bool:
+    def _is_blocked_by_another(
+        self, loop: asyncio.AbstractEventLoop, mine: list[asyncio.Task[_AwaitableOutcome]]
+    ) -> bool:
         """Whether another call's own task blocks the loop. A task that a call started cannot be traced to its call."""
         has_turned = threading.Event()
         loop.call_soon_threadsafe(has_turned.set)

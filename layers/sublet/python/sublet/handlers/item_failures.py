@@ -17,7 +17,7 @@ FAILURES = "batchItemFailures"
 IDENTIFIER = "itemIdentifier"
 
 
-class Failed(NamedTuple):
+class FirstFailure(NamedTuple):
     """`first`: the index in the batch of the first failed record. All before it are done; it and all after it are
     not.
     """
@@ -48,7 +48,7 @@ def _number(value: object) -> float:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
+def failed(returned: object, records: Sequence[UserRecord]) -> FirstFailure | None:
     """None: all records are done, because no failures are reported, or because a Lambda handler may return this value.
 
     With several failures the lowest counts. If one names no record of the batch, all of it failed. A sequence number
@@ -57,21 +57,21 @@ def failed(returned: object, records: Sequence[UserRecord]) -> Failed | None:
     if not isinstance(returned, Mapping):
         is_elsewhere = hasattr(returned, FAILURES) or (isinstance(returned, str) and FAILURES in returned)
         in_what = f"{FAILURES} is in a value of type {type(returned).__name__}, not in a dict"
-        return Failed(0, f"{in_what}, so that the whole batch counts as failed") if is_elsewhere else None
+        return FirstFailure(0, f"{in_what}, so that the whole batch counts as failed") if is_elsewhere else None
     reported = returned.get(FAILURES)
     if reported is None:
         return None
     if not isinstance(reported, list | tuple):
-        return Failed(0, f"{FAILURES} is not a list, so that the whole batch counts as failed")
+        return FirstFailure(0, f"{FAILURES} is not a list, so that the whole batch counts as failed")
     if not reported:
         return None
     places = _places(records)
     known = [_place(item, places) for item in reported]
     if None in known:
         unknown = f"entry {known.index(None)} of {FAILURES} names no record of the batch"
-        return Failed(0, f"{unknown} as its {IDENTIFIER}, so that all of it counts as failed")
+        return FirstFailure(0, f"{unknown} as its {IDENTIFIER}, so that all of it counts as failed")
     first = min(place for place in known if place is not None)
-    return Failed(
+    return FirstFailure(
         first,
         f"{len(reported)} of {len(records)} records failed, the first of them {records[first].checkpoint}",
     )

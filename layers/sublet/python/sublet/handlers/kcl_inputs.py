@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from sublet.protocol.records import UserRecord
 
 
-class Checkpoints(Protocol):
+class KclpyCheckpoints(Protocol):
     """kclpy's checkpointer."""
 
     def checkpoint(self, sequence_number: str | None = None, sub_sequence_number: int | None = None) -> None: ...
@@ -87,7 +87,7 @@ class ProcessRecordsInput:
 
     records: Sequence[KclRecord]
     millis_behind_latest: int
-    checkpointer: Checkpoints
+    checkpointer: KclpyCheckpoints
     action: str = "processRecords"
     is_redrive: bool = False
 
@@ -99,13 +99,13 @@ class LeaseLostInput:
 
 @dataclass(frozen=True, slots=True)
 class ShardEndedInput:
-    checkpointer: Checkpoints
+    checkpointer: KclpyCheckpoints
     action: str = "shardEnded"
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRequestedInput:
-    checkpointer: Checkpoints
+    checkpointer: KclpyCheckpoints
     action: str = "shutdownRequested"
 
 
@@ -114,7 +114,7 @@ class ShutdownInput:
     """What a processor of version 2 gets when the lease is lost (ZOMBIE), or the shard has ended (TERMINATE)."""
 
     reason: str
-    checkpointer: Checkpoints
+    checkpointer: KclpyCheckpoints
     action: str = "shutdown"
 
 

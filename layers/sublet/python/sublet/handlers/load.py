@@ -26,7 +26,7 @@ from sublet.settings import HandlerContract, Settings
 OPTIONAL = tuple(role for role in CONTRACT if role != "handle")
 
 
-class Named(NamedTuple):
+class NamedHandler(NamedTuple):
     """What a user gave as a handler. `said`: how an error message begins."""
 
     value: object
@@ -61,16 +61,16 @@ def load_handler(reference: str, settings: Settings | None = None, identity: Fun
     return handler_of(reference, settings, identity)
 
 
-def _given(handler: object) -> Named:
+def _given(handler: object) -> NamedHandler:
     name = getattr(handler, "__qualname__", None) or getattr(handler, "__name__", type(handler).__name__)
     if _has_handle(handler):
-        return Named(_handle_of(handler), handler, f"handler {name}: {name}.handle")
+        return NamedHandler(_handle_of(handler), handler, f"handler {name}: {name}.handle")
     if callable(handler) or hasattr(handler, PROCESS_RECORDS):
-        return Named(handler, None, f"handler {name}: it")
+        return NamedHandler(handler, None, f"handler {name}: it")
     raise HandlerNotLoadable(f"handler {name} is not a function, and has no function handle")
 
 
-def _imported_as(reference: str) -> Named:
+def _imported_as(reference: str) -> NamedHandler:
     module_name, _, name = reference.partition(":")
     if not module_name or not name:
         raise HandlerNotLoadable(
@@ -87,8 +87,8 @@ def _imported_as(reference: str) -> Named:
         ) from failure
     said = f"handler {reference!r}: {module_name}.{name}"
     if _has_handle(value):
-        return Named(_handle_of(value), value, f"{said}.handle")
-    return Named(value, module, said)
+        return NamedHandler(_handle_of(value), value, f"{said}.handle")
+    return NamedHandler(value, module, said)
 
 
 def _imported(module_name: str, reference: str) -> ModuleType:
@@ -119,7 +119,7 @@ def _handle_of(owner: object) -> object:
     return getattr(owner, "handle", None)
 
 
-def _functions(named: Named) -> HandlerFunctions:
+def _functions(named: NamedHandler) -> HandlerFunctions:
     said = named.said.rpartition(".")[0]
     found = _optional_of(named.owner, said)
     wants_pending = _takes_pending(found.get("lease_acquired"))
@@ -148,7 +148,7 @@ def _takes_pending(lease_acquired: object) -> bool:
     return takes is not None and len(takes.names) >= len(WITH_PENDING)
 
 
-def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity) -> Handler:
+def _lambda_handler(named: NamedHandler, settings: Settings, identity: FunctionIdentity) -> Handler:
     from sublet.handlers.lambda_event import LambdaEventHandler, turn_of  # noqa: PLC0415 - keeps the cold start of other contracts short
 
     return LambdaEventHandler(
@@ -160,7 +160,7 @@ def _lambda_handler(named: Named, settings: Settings, identity: FunctionIdentity
     )
 
 
-def _processors(named: Named) -> Handler:
+def _processors(named: NamedHandler) -> Handler:
     """Makes processors from a class, or from a callable that returns one."""
     from sublet.handlers.kcl_checkpointer import checkpoint_error  # noqa: PLC0415 - as above
     from sublet.handlers.record_processor import (  # noqa: PLC0415 - as above
@@ -192,7 +192,7 @@ def _processors(named: Named) -> Handler:
     return RecordProcessorHandler(named.value, checkpoint_error())
 
 
-def _meant(named: Named, contract: HandlerContract) -> Callable[..., object]:
+def _meant(named: NamedHandler, contract: HandlerContract) -> Callable[..., object]:
     """The function, if it is a handler of this contract. Otherwise the error names the contract that it fits."""
     takes = signature_of(named.value) if callable(named.value) and not isinstance(named.value, type) else None
     problem = takes and meant_for_another(takes, contract)

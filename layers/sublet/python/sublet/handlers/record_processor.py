@@ -28,7 +28,7 @@ from sublet.handlers.shape import PROCESS_RECORDS, signature_of
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 
 
-class Processing(NamedTuple):
+class LeaseProcessor(NamedTuple):
     """One lease's processor. `version`: of kclpy's interface, 1 to 3."""
 
     processor: Any
@@ -87,7 +87,7 @@ class RecordProcessorHandler:
 
     make: Callable[[], object]
     error: type[Exception]
-    processing: dict[str, Processing] = field(default_factory=dict)
+    processing: dict[str, LeaseProcessor] = field(default_factory=dict)
     """The processors of the held leases, by shard id."""
 
     def lease_acquired(
@@ -102,7 +102,7 @@ class RecordProcessorHandler:
         self.lease_lost(shard_id)
         processor = self.make()
         checkpointer = KclCheckpointer(self.error, checkpoint, checkpoint)
-        processing = Processing(processor, version_of(processor), checkpointer)
+        processing = LeaseProcessor(processor, version_of(processor), checkpointer)
         processing.initialize(shard_id, checkpoint)
         self.processing[shard_id] = processing
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from sublet.decisions.session.control import paused
-from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.errors import LeaseTableError, SettingsError
 from sublet.operate.rules.application_status import ApplicationStatus, last_write, worst_applications_first
@@ -50,7 +50,9 @@ def _look(table: str, account: Account, settings: Settings) -> ApplicationStatus
 def _status(rows: ApplicationRows, settings: Settings, account: Account) -> ApplicationStatus:
     now, remembered = account.clock.now(), rows.remembered or Remembered({})
     stopped = {} if rows.control is None else paused(rows.control, rows.scan.leases, now)
-    known = Findings(remembered.sightings, remembered.unread, paused=stopped, gone=gone_streams(remembered.streams))
+    known = FleetFindings(
+        remembered.sightings, remembered.unread, paused=stopped, gone=gone_streams(remembered.streams)
+    )
     stream = remembered.stream
     return ApplicationStatus(
         settings.application,

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from sublet.decisions.manager.stream_adoption import Evidence, Suspect, other_streams_lease
+from sublet.decisions.manager.stream_adoption import ForeignLeaseEvidence, SuspectLease, other_streams_lease
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.engine.manager.memory_sightings import MemorySightingStore
 from sublet.errors import AwsNotConfigured, LeaseTableNotFound, StreamError, StreamNotAdopted, SubletError
 from sublet.operate.inspection import Inspection
 from sublet.operate.positions.seek import check_stream, opens
-from sublet.operate.rules.examination import Examined, Known, NotKnown, Volume
+from sublet.operate.rules.examination import Examination, Known, NotKnown, Volume
 from sublet.operate.rules.role_needs import Runtime, needs_of
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.operate.standing import Watch
@@ -56,14 +56,14 @@ class Doctor:
     asks_writes: bool = False
     role: str | None = None
 
-    def examine_each(self) -> tuple[Examined, ...]:
+    def examine_each(self) -> tuple[Examination, ...]:
         """Examines each stream of the application. It asks about the account and the application only once. Raises
         AwsNotConfigured.
         """
         streams = known(lambda: each_stream(self.settings, self.ports))
         if isinstance(streams, NotKnown) or not streams:
             return (self.examine(),)
-        found: list[Examined] = []
+        found: list[Examination] = []
         for settings, ports, key in streams:
             arn, inspection = settings.stream_arn, self.inspection
             of_one = inspection if key is None or arn is None else inspection.of_stream(settings.stream, arn)
@@ -71,7 +71,7 @@ class Doctor:
             found.append(alone.examine(found[0] if found else None))
         return tuple(found)
 
-    def examine(self, before_it: Examined | None = None) -> Examined:
+    def examine(self, before_it: Examination | None = None) -> Examination:
         """Examines one stream. `before_it`: an earlier examination of another stream of the application, whose answers
         about the application and the account are used again. Raises AwsNotConfigured.
         """
@@ -81,7 +81,7 @@ class Doctor:
         at = ports.clock.now()
         scan, shards = known(ports.table.scan), known(ports.stream.list_shards)
         control = known(self._control)
-        return Examined(
+        return Examination(
             at=at,
             application=settings.application,
             stream=settings.stream,
@@ -144,7 +144,9 @@ class Doctor:
         if lease is None:
             raise StreamError("the table does not say its stream, and nothing contradicts it")
         if not opens(lease, self.ports):
-            raise other_streams_lease(self.settings.application, Suspect(lease, Evidence.REFUSED), found)
+            raise other_streams_lease(
+                self.settings.application, SuspectLease(lease, ForeignLeaseEvidence.REFUSED), found
+            )
 
     def _control(self) -> Control | None:
         try:
@@ -216,7 +218,7 @@ class Doctor:
 ABOUT_ALL = ("denied_writes", "alarms", "limits", "executions", "concurrency", "set_aside")
 
 
-def _answers_about_all(examined: Examined) -> dict[str, Any]:
+def _answers_about_all(examined: Examination) -> dict[str, Any]:
     return {name: getattr(examined, name) for name in ABOUT_ALL}
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from sublet.decisions.load.resharding import Reshard
 from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.load.sketch_places import fresh
-from sublet.decisions.status.fleet_status import Findings, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import LeaseTableError, StreamError
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
@@ -61,9 +61,9 @@ def look(
 
 def _standing(settings: Settings, ports: Ports) -> Sequence[ShardStatus]:
     try:
-        known = Findings(ports.sightings.load().sightings)
+        known = FleetFindings(ports.sightings.load().sightings)
     except LeaseTableError:  # an application of KCL alone has no such table
-        known = Findings()
+        known = FleetFindings()
     return fleet_status(ports.table.scan(), ports.clock.now(), settings, known).shards
 
 

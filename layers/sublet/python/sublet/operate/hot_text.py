@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sublet.decisions.load.sketch import Peak
+from sublet.decisions.load.sketch import PeakSecond
 from sublet.operate.rules.hot_shards import HotShard, KeyShare
 from sublet.operate.shown import time_text
 
 
-def peak_text(peak: Peak) -> str:
+def peak_text(peak: PeakSecond) -> str:
     return f"{peak.bytes / 2**20:.2f} of 1 MiB, {peak.records:,} of 1,000 records, at {time_text(peak.at)}"
 
 
@@ -16,7 +16,7 @@ def key_text(key: KeyShare) -> str:
     return f"MD5 {key.key_hash:032x}" if key.name is None else key.name
 
 
-def peak_json(peak: Peak) -> dict[str, object]:
+def peak_json(peak: PeakSecond) -> dict[str, object]:
     return {"at": peak.at.isoformat(), "bytes": peak.bytes, "records": peak.records}
 
 

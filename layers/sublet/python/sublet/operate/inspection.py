@@ -10,14 +10,14 @@ from typing import Protocol
 
 from sublet.operate.rules.examination import (
     Executions,
+    QuotaUsage,
     RegisteredConsumer,
     RingingAlarm,
-    Throttled,
-    Usage,
+    ThrottledCounts,
     Volume,
 )
 from sublet.operate.rules.last_hour import RecordedHour
-from sublet.operate.rules.role_needs import DeployedRoles, Need
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 
 
@@ -44,7 +44,7 @@ class Inspection(Protocol):
         KCL does not.
         """
 
-    def throttled(self, over: timedelta) -> Throttled: ...
+    def throttled(self, over: timedelta) -> ThrottledCounts: ...
 
     def denied_reads(self, shard_id: str) -> Sequence[str]:
         """The Kinesis actions that reading this shard needs and this role lacks. Reads nothing if botocore knows
@@ -61,7 +61,7 @@ class Inspection(Protocol):
         machine, because the application does not run on Lambda.
         """
 
-    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+    def denied_to(self, role: str, needs: Sequence[PermissionNeed]) -> Sequence[str]:
         """The actions that the role lacks, each with its resource, according to IAM's policy simulator. It evaluates
         the role's own policies, its permissions boundary and the organization's policies, but not the policies of
         resources. A condition that depends on the request counts as met.
@@ -78,7 +78,7 @@ class Inspection(Protocol):
     def executions(self) -> Executions | None:
         """The executions of the application's state machine; None if it has none. Counts a thousand at most."""
 
-    def concurrency(self) -> Usage:
+    def concurrency(self) -> QuotaUsage:
         """The account's concurrent Lambda executions: the most in the last hour, and the quota."""
 
     def set_aside(self, destination: str) -> SetAsideWaiting:

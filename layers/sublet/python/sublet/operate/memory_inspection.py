@@ -9,17 +9,17 @@ from datetime import timedelta
 from sublet.errors import CheckRefused
 from sublet.operate.rules.examination import (
     Executions,
+    QuotaUsage,
     RegisteredConsumer,
     RingingAlarm,
-    Throttled,
-    Usage,
+    ThrottledCounts,
     Volume,
 )
 from sublet.operate.rules.last_hour import RecordedHour
-from sublet.operate.rules.role_needs import DeployedRoles, Need
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 
-NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), Throttled(0, 0), Usage(0, 1000)
+NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), ThrottledCounts(0, 0), QuotaUsage(0, 1000)
 NOTHING_RECORDED = RecordedHour()
 
 
@@ -32,7 +32,7 @@ class MemoryInspection:
     volume: Volume = NOTHING
     by_shard: Mapping[str, Volume] = field(default_factory=dict)
     recorded: RecordedHour = NOTHING_RECORDED
-    refused: Throttled = NONE_REFUSED
+    refused: ThrottledCounts = NONE_REFUSED
     lacks_reads: Sequence[str] = ()
     lacks_writes: Sequence[str] = ()
     roles: DeployedRoles | None = None
@@ -40,7 +40,7 @@ class MemoryInspection:
     ringing: Sequence[RingingAlarm] = ()
     registered: Sequence[RegisteredConsumer] = ()
     started: Executions | None = None
-    used: Usage = UNUSED
+    used: QuotaUsage = UNUSED
     kept: Mapping[str, SetAsideWaiting] = field(default_factory=dict)
     refuses: frozenset[str] = frozenset()
     streams: Mapping[str, MemoryInspection] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class MemoryInspection:
         self._check("last_hour")
         return self.recorded
 
-    def throttled(self, over: timedelta) -> Throttled:  # noqa: ARG002 - the same at all times
+    def throttled(self, over: timedelta) -> ThrottledCounts:  # noqa: ARG002 - the same at all times
         self._check("throttled")
         return self.refused
 
@@ -80,7 +80,7 @@ class MemoryInspection:
         self._check("deployed_roles")
         return self.roles
 
-    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+    def denied_to(self, role: str, needs: Sequence[PermissionNeed]) -> Sequence[str]:
         self._check("denied_to")
         lacks = self.roles_lack.get(role, frozenset())
         return [f"{action} on {need.resource}" for need in needs for action in need.actions if action in lacks]
@@ -97,7 +97,7 @@ class MemoryInspection:
         self._check("executions")
         return self.started
 
-    def concurrency(self) -> Usage:
+    def concurrency(self) -> QuotaUsage:
         self._check("concurrency")
         return self.used
 

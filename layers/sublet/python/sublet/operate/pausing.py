@@ -38,7 +38,7 @@ LOOK_EVERY = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class OrderedPause:
     """A pause as it was ordered.
 
     leases    the leases that it pauses
@@ -53,7 +53,7 @@ class Ordered:
 
 
 @dataclass(slots=True)
-class Pausing:
+class ApplicationControl:
     """The control of one application, as commands and pages change it."""
 
     application: str
@@ -70,14 +70,14 @@ class Pausing:
             raise ControlRefused(f"{time_text(until)} is over already: nothing was changed")
         return Pause(order, now, by, until)
 
-    def order(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
+    def order(self, pause: Pause, shards: Collection[str] = ()) -> OrderedPause:
         """Pauses these shards, or all. Raises ControlRefused, ControlUnreadable and what LeaseTable raises."""
         planned = self.planned(pause, shards)
         named = sorted(lease.lease_key for lease in planned.leases) if shards else ()
         before, after = self._change(partial(pausing, pause=pause, lease_keys=named))
         return replace(planned, replaces=replaced(before, after, pause))
 
-    def planned(self, pause: Pause, shards: Collection[str] = ()) -> Ordered:
+    def planned(self, pause: Pause, shards: Collection[str] = ()) -> OrderedPause:
         """Returns what `order` would do, and changes nothing. Raises ControlRefused and what LeaseTable raises."""
         scan, remembered = self.ports.table.scan(), self.ports.sightings.load()
         meant = self._of(scan.leases, _named(shards, scan))
@@ -87,19 +87,19 @@ class Pausing:
         keys = {lease.lease_key for lease in meant}
         concerned = tuple(lease for lease in owned if lease.lease_key in keys)
         check_owners(concerned if pause.order is Order.RELEASE else owned, pause.order)
-        return Ordered(pause, meant, concerned)
+        return OrderedPause(pause, meant, concerned)
 
-    def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
+    def drain(self, by: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> OrderedPause:
         """Pauses all shards, and waits until every lease is released. `held` in the result has the leases that were not
         released in time; the pause then stays in force. Raises what `order` raises, and ControlRefused if another
         operator ends it meanwhile.
         """
         ordered = self.order(self.pause(Order.DRAIN, by))
         stands = partial(self._check_stands, ordered.pause)
-        releasing = Releasing(self.ports, self.settings, stands, settled_since=self.ports.clock.steady())
+        releasing = ReleaseWatch(self.ports, self.settings, stands, settled_since=self.ports.clock.steady())
         return replace(ordered, held=releasing.wait(timeout, show))
 
-    def release(self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> Ordered:
+    def release(self, by: str, shard: str, timeout: timedelta, show: Callable[[Sequence[Lease]], None]) -> OrderedPause:
         """Asks the owner to release one lease, waits for that, and withdraws the request. `held` in the result has the
         lease if it was not released in time. Raises what `order` raises, and ControlRefused if another operator ends
         the request meanwhile or the timeout is too short for any worker to read it.
@@ -113,7 +113,7 @@ class Pausing:
         ordered = self.order(self.pause(Order.RELEASE, by, lambda now: now + timeout), [shard])
         try:
             stands = partial(self._check_stands, ordered.pause, [lease_key_of(shard)])
-            releasing = Releasing(self.ports, self.settings, stands, frozenset({shard}))
+            releasing = ReleaseWatch(self.ports, self.settings, stands, frozenset({shard}))
             left = releasing.wait(timeout, show) if ordered.held else ()
         finally:
             self.take_back(ordered.pause, [shard])
@@ -220,7 +220,7 @@ def _in_milliseconds(moment: datetime) -> datetime:
 
 
 @dataclass(slots=True)
-class Releasing:
+class ReleaseWatch:
     """Watches leases until their owners have released them."""
 
     ports: Ports

@@ -12,7 +12,7 @@ from sublet.decisions.session.window import millis_left
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, CheckpointReply, Handler
-from sublet.ports import HELD_EVERY, Clock, HeldBack, KeptBatch, Log, Removal, SetAsideStore
+from sublet.ports import HELD_EVERY, Clock, HeldBack, KeptBatch, Log, RemovalResult, SetAsideStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.records import UserRecord
@@ -22,7 +22,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Redriven:
+class RedriveProgress:
     """How far a redrive has come. All counts are of batches, except `records_done`.
 
     batches    about how many there were to begin with
@@ -71,11 +71,11 @@ class Redrive:
     settings: Settings
     clock: Clock
     log: Log
-    show: Callable[[Redriven], None] = lambda _: None
+    show: Callable[[RedriveProgress], None] = lambda _: None
     dry_run: bool = False
     max_rate: float | None = None
     pause: Callable[[timedelta], object] = lambda _: None
-    _so_far: Redriven = field(default=Redriven(), init=False)
+    _so_far: RedriveProgress = field(default=RedriveProgress(), init=False)
     _handed: int = field(default=0, init=False)
     """Records that the handler was called with, whether or not it finished them."""
     _handled: str | None = field(default=None, init=False)
@@ -84,12 +84,12 @@ class Redrive:
     _logged: set[str] = field(default_factory=set, init=False)
     """The reasons for leaving batches alone that are in the log already."""
 
-    def run(self) -> Redriven:
+    def run(self) -> RedriveProgress:
         """Raises DestinationRefused. Batches that were not handled by then stay in the store, and another redrive can
         begin at once.
         """
         counted = self.store.counted()  # before we hide any ourselves
-        self._so_far = Redriven(counted.available, hidden=counted.hidden)
+        self._so_far = RedriveProgress(counted.available, hidden=counted.hidden)
         began, seen = self.clock.steady(), 0
         self._held_at = began
         with closing(self.store.kept(self.settings.application)) as kept:
@@ -158,13 +158,13 @@ class Redrive:
             return
         self._handled = batch.identity
         records = so_far.records_done + (0 if is_repeat else len(batch.records))
-        removal = Removal.REMOVED if self.dry_run else self.store.remove(kept)
+        removal = RemovalResult.REMOVED if self.dry_run else self.store.remove(kept)
         self._so_far = replace(
             so_far,
             records_done=records,
-            done=so_far.done + (removal is Removal.REMOVED),
-            changed=so_far.changed + (removal is Removal.STAYS),
-            is_shared=removal is Removal.GONE,
+            done=so_far.done + (removal is RemovalResult.REMOVED),
+            changed=so_far.changed + (removal is RemovalResult.STAYS),
+            is_shared=removal is RemovalResult.GONE,
         )
 
     def _leave_alone(self, kept: KeptBatch) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from math import inf
 
 from sublet.decisions.counted import counted
-from sublet.operate.redrive import Redriven
+from sublet.operate.redrive import RedriveProgress
 from sublet.ports import GIVEN_FOR
 from sublet.settings import HandlerContract
 
@@ -42,7 +42,7 @@ def note(contract: HandlerContract) -> str:
     )
 
 
-def said(done: Redriven, *, dry_run: bool) -> str:
+def said(done: RedriveProgress, *, dry_run: bool) -> str:
     """Describes the result in one line."""
     what = "would be handed over" if dry_run else "handled and removed"
     text = f"{counted(done.records_done, 'record')} in {counted(done.done, 'batch', 'batches')} {what}"
@@ -69,7 +69,7 @@ def said(done: Redriven, *, dry_run: bool) -> str:
     return text
 
 
-def _behind(done: Redriven) -> str:
+def _behind(done: RedriveProgress) -> str:
     many = f"about {done.behind:,} batches" if done.behind else "what may be"
     return (
         f"{many} behind the ten that stay of {', '.join(done.held_back)} could not be received: a FIFO queue returns "

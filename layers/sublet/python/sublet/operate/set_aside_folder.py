@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from sublet.errors import DestinationRefused
-from sublet.ports import Counted, KeptBatch, Removal
+from sublet.ports import KeptBatch, RemovalResult, StoreCounts
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
     SetAsideBatch,
@@ -35,8 +35,8 @@ class SetAsideFolder:
         except OSError as problem:
             raise DestinationRefused(f"{file} cannot be written: {problem.strerror}") from problem
 
-    def counted(self) -> Counted:
-        return Counted(len(self._keys()))
+    def counted(self) -> StoreCounts:
+        return StoreCounts(len(self._keys()))
 
     def kept(self, application: str) -> Generator[KeptBatch, None, None]:
         """Another application's batch is recognized by its name, and not read."""
@@ -49,18 +49,18 @@ class SetAsideFolder:
             else:
                 yield KeptBatch(key, None, f"of the application {of}")
 
-    def remove(self, kept: KeptBatch) -> Removal:
+    def remove(self, kept: KeptBatch) -> RemovalResult:
         """Removes the file only if it is still the one that was read."""
         file = self._folder / kept.name
         try:
             if _version(file) != kept.version:
-                return Removal.STAYS
+                return RemovalResult.STAYS
             file.unlink()
         except FileNotFoundError:
-            return Removal.GONE
+            return RemovalResult.GONE
         except OSError as problem:
             raise DestinationRefused(f"{file} cannot be removed: {problem.strerror}") from problem
-        return Removal.REMOVED
+        return RemovalResult.REMOVED
 
     def hold(self) -> None:
         """Does nothing: files are never hidden."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.manager.liveness import Sighting, observe, with_own
-from sublet.decisions.manager.unread_shards import Probes, may_be_read
-from sublet.decisions.status.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.manager.unread_shards import ProbeSelection, may_be_read
+from sublet.decisions.status.fleet_status import FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.lease_history import History, histories_after, last_word, waiting_times
 from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
-from sublet.engine.manager.probing import Probing
+from sublet.engine.manager.probing import TickProbes
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import Settings
@@ -48,7 +48,7 @@ class Watch:
         waiting, failover_time = self._waiting(scan, remembered, now), self.settings.failover_time
         self._histories = histories_after(self._histories, scan.leases, self._sightings, waiting, now, failover_time)
         self._sightings = observe(self._sightings, scan.leases, now)
-        known = Findings(
+        known = FleetFindings(
             sightings=with_own(remembered.sightings, self._sightings, scan.leases, now, failover_time),
             unread=remembered.unread,
             histories=self._histories,
@@ -68,8 +68,8 @@ class Watch:
             for lease in scan.leases
             if may_be_read(lease, unfinished) and _is_silent(lease, now, self.settings.failover_time)
         ]
-        probing = Probing(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
-        return waiting_times(probing.look_into(Probes(tuple(asked))))
+        probing = TickProbes(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
+        return waiting_times(probing.look_into(ProbeSelection(tuple(asked))))
 
 
 def _is_silent(lease: Lease, now: datetime, silent_after: timedelta) -> bool:

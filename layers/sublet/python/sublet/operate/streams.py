@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sublet.decisions.counted import counted
 from sublet.decisions.streams.chosen_streams import KnownStream
-from sublet.decisions.streams.stream_standing import StreamStanding, StreamWord, stream_standings, why_not_removed
+from sublet.decisions.streams.stream_standing import StreamStanding, StreamStatus, stream_standings, why_not_removed
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.ports import Applied, LeaseTable, SightingStore, Stream
 from sublet.protocol.lease_writes import delete
@@ -44,10 +44,10 @@ def remove(
     now: datetime,
 ) -> int:
     """Returns how many leases were deleted. A lease that changes meanwhile stays. Raises RemovalRefused."""
-    asks = standing.word in (StreamWord.GONE, StreamWord.READ)
+    asks = standing.status in (StreamStatus.GONE, StreamStatus.READ)
     is_described = not asks or _is_described(stream)
     why = why_not_removed(standing, settings, is_described=is_described)
-    if standing.word is StreamWord.UNKNOWN:
+    if standing.status is StreamStatus.UNKNOWN:
         store.keep_streams({standing.stream: KnownStream(now)})
     if why is not None:
         raise RemovalRefused(why)

@@ -22,7 +22,7 @@ LIMIT = 1_000
 REFUSALS_MAX = 20
 
 
-class Followed(NamedTuple):
+class TailedRecord(NamedTuple):
     shard_id: str
     record: UserRecord
 
@@ -43,14 +43,14 @@ class Tail:
     """Children that begin once none of these parents is being read, because a child's records come after theirs."""
     _refused: dict[str, int] = field(default_factory=dict, init=False)
 
-    def records(self) -> Iterator[Followed]:
+    def records(self) -> Iterator[TailedRecord]:
         """User records, in order within a shard. Ends when every shard has ended. Raises what Stream raises."""
         self._begin()
         pause = self.ports.tasks.signal()
         while self._readers:
             began = self.ports.clock.steady()
             for shard_id, page in self._read_all().items():
-                yield from (Followed(shard_id, record) for record in self._taken(shard_id, page))
+                yield from (TailedRecord(shard_id, record) for record in self._taken(shard_id, page))
             pause.wait(max(ROUND - (self.ports.clock.steady() - began), timedelta(0)))
 
     def _begin(self) -> None:

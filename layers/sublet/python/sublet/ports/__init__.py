@@ -14,12 +14,12 @@ from sublet.ports.record_writer import RecordWriter
 from sublet.ports.set_aside import (
     GIVEN_FOR,
     HELD_EVERY,
-    Counted,
     FailureDestination,
     HeldBack,
     KeptBatch,
-    Removal,
+    RemovalResult,
     SetAsideStore,
+    StoreCounts,
 )
 from sublet.ports.stores import ControlStore, Remembered, SightingStore, SketchStore, SnapshotStore
 from sublet.ports.stream import PollRefusal, PushReader, Refusal, ShardReader, Stream, Streams, Unanswered
@@ -31,7 +31,6 @@ __all__ = [
     "Applied",
     "Clock",
     "ControlStore",
-    "Counted",
     "Dispatcher",
     "FailureDestination",
     "HeldBack",
@@ -48,7 +47,7 @@ __all__ = [
     "Refusal",
     "Refused",
     "Remembered",
-    "Removal",
+    "RemovalResult",
     "SetAsideStore",
     "ShardReader",
     "ShardSubscription",
@@ -56,6 +55,7 @@ __all__ = [
     "Signal",
     "SketchStore",
     "SnapshotStore",
+    "StoreCounts",
     "Stream",
     "Streams",
     "Task",

@@ -51,14 +51,14 @@ HELD_EVERY = GIVEN_FOR / 3
 """How often a redrive calls SetAsideStore.hold, except during a call of the handler."""
 
 
-class Counted(NamedTuple):
+class StoreCounts(NamedTuple):
     """About how many batches a store keeps: those that are available, and those that another consumer has received."""
 
     available: int
     hidden: int = 0
 
 
-class Removal(StrEnum):
+class RemovalResult(StrEnum):
     """The result of removing a batch."""
 
     REMOVED = "removed"
@@ -71,7 +71,7 @@ class Removal(StrEnum):
 class SetAsideStore(Protocol):
     """A failure destination that returns what it keeps. Raises DestinationRefused."""
 
-    def counted(self) -> Counted:
+    def counted(self) -> StoreCounts:
         """Batches that `kept` has returned are hidden, and available again after GIVEN_FOR."""
 
     def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:
@@ -83,7 +83,7 @@ class SetAsideStore(Protocol):
         is closed, or has raised, others can get what it has not returned.
         """
 
-    def remove(self, kept: KeptBatch) -> Removal:
+    def remove(self, kept: KeptBatch) -> RemovalResult:
         """Delete a handled batch: exactly what was read, nothing else. Removing a batch that is gone is no error."""
 
     def hold(self) -> None:

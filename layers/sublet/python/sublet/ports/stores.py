@@ -13,7 +13,7 @@ from sublet.protocol.stream_info import Placement
 if TYPE_CHECKING:
     from sublet.decisions.load.sketch import ShardSketch
     from sublet.decisions.manager.announcing import Announcement
-    from sublet.decisions.manager.dispatching import Dispatched
+    from sublet.decisions.manager.dispatching import DispatchedWorker
     from sublet.decisions.manager.liveness import Sighting
     from sublet.decisions.manager.unread_shards import UnreadShard
     from sublet.decisions.streams.chosen_streams import KnownStream
@@ -40,7 +40,7 @@ class Remembered(Struct, frozen=True):
 
     sightings: Mapping[str, Sighting]
     stream: StreamIdentity | None = None
-    dispatched: Mapping[str, Dispatched] = {}
+    dispatched: Mapping[str, DispatchedWorker] = {}
     unread: Mapping[str, UnreadShard] = {}
     round: int = 0
     definition: Mapping[str, str] | None = None
@@ -86,7 +86,7 @@ class SightingStore(Protocol):
         whether the new ones are stored.
         """
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         """Replace the dispatches, unless that was done since `seen_round`: of two ticks at once, one dispatches.
         Returns whether they are stored. Some may be dropped if there are too many: such a lease may be dispatched
         twice.

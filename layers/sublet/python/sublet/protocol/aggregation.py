@@ -161,7 +161,7 @@ class AggregateColumns(NamedTuple):
     """The list is empty if no user record has an explicit hash key."""
 
 
-class Whole(Enum):
+class WholeReason(Enum):
     """Why a stream record is delivered as one plain record."""
 
     PLAIN = "plain"
@@ -175,17 +175,17 @@ class OutOfRange(NamedTuple):
     user_records: int
 
 
-def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | Whole | OutOfRange:
+def aggregate_columns(data: bytes, inside: KeysInside | None) -> AggregateColumns | WholeReason | OutOfRange:
     """Deaggregates one stream record's data by the rules of `deaggregate`, into columns. Never raises, whatever the
     bytes.
     """
     contents = read_aggregate(data)
     if contents is None:
-        return Whole.PLAIN
+        return WholeReason.PLAIN
     by_index = _explicit_hash_keys(contents)
     indexes = contents.partition_key_indexes
     if by_index is None or max(indexes, default=-1) >= len(contents.partition_key_table):
-        return Whole.DAMAGED
+        return WholeReason.DAMAGED
     if inside is not None and not _is_inside(inside, contents, by_index):
         return OutOfRange(len(contents.data))
     explicit = list(map(by_index.__getitem__, contents.explicit_hash_key_indexes))

@@ -48,7 +48,7 @@ class Position(NamedTuple):
         return cls(checkpoint, start_at if has_start else None)
 
 
-class Quiet(NamedTuple):
+class QuietUntil(NamedTuple):
     """No record after this position arrived before this time, by the service's clock, in whole milliseconds as a row
     keeps it.
 
@@ -60,7 +60,7 @@ class Quiet(NamedTuple):
     after: Position
 
 
-class Tried(NamedTuple):
+class AttemptedRecords(NamedTuple):
     """The records that attempts count for: those after the lease's checkpoint, up to `up_to`. If they are handled in
     parallel, in `lanes` lanes, only the records in the first one's lane.
     """
@@ -120,14 +120,14 @@ class Lease:
     hash_key_range: HashKeyRange | None = None
     start_at: datetime | None = None
     caught_up_at: datetime | None = None
-    quiet: Quiet | None = None
+    quiet: QuietUntil | None = None
     lag_report: LagReport | None = None
     lag_history: tuple[LagSeen, ...] = ()
     holder: str | None = None
     holder_counter: int | None = None
     crashes: int = 0
     attempts: int = 0
-    tried: Tried | None = None
+    tried: AttemptedRecords | None = None
     failing: HandlerFailure | None = None
     unanswered_since: datetime | None = None
     noted_ahead: FinishedAhead | None = None

@@ -14,7 +14,7 @@ from sublet.protocol.finished_ahead import FinishedAhead, ahead_text
 from sublet.protocol.handler_failure import HandlerFailure, failure_text
 from sublet.protocol.lag_history import LagSeen, lag_history_text
 from sublet.protocol.lag_report import LagReport, lag_text
-from sublet.protocol.lease import AttributeValue, Position, Quiet, Tried
+from sublet.protocol.lease import AttemptedRecords, AttributeValue, Position, QuietUntil
 from sublet.protocol.row_values import EPOCH, MILLISECOND
 from sublet.protocol.stream_key import own_id, stream_key_of
 
@@ -162,7 +162,7 @@ def throughput(kbps: float) -> AttributeValue:
     return {"N": f"{kbps:.6f}"}
 
 
-def attempts_after(checkpoint: Checkpoint, attempts: int, tried: Tried | None) -> AttributeValue:
+def attempts_after(checkpoint: Checkpoint, attempts: int, tried: AttemptedRecords | None) -> AttributeValue:
     of = "" if tried is None else f"..{tried.up_to}" + (f"/{tried.lanes}" if tried.lanes > 1 else "")
     return text(f"{attempts}@{checkpoint}{of}")
 
@@ -188,7 +188,7 @@ def _value_bytes(value: AttributeValue) -> int:
     return len(content) if kind == "B" else len(str(content).encode())
 
 
-def quiet_until(quiet: Quiet) -> AttributeValue:
+def quiet_until(quiet: QuietUntil) -> AttributeValue:
     checkpoint, start_at = quiet.after
     began = "" if start_at is None else f"/{_millis(start_at)}"
     return text(f"{_millis(quiet.until)}@{checkpoint}{began}")

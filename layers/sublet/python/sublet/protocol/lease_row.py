@@ -18,7 +18,7 @@ from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
 from sublet.protocol.handler_failure import read_failure_text
 from sublet.protocol.lag_history import read_lag_history
 from sublet.protocol.lag_report import read_lag_text
-from sublet.protocol.lease import AttributeValue, Lease, MalformedRow, Position, Quiet, Tried
+from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease, MalformedRow, Position, QuietUntil
 from sublet.protocol.lease_columns import (
     attempts_after,
     crashes_at,
@@ -39,7 +39,7 @@ from sublet.protocol.lease_columns import (
 from sublet.protocol.row_values import (
     EPOCH,
     MILLISECOND,
-    Unreadable,
+    UnreadableAttribute,
     count_in,
     fraction_in,
     moment_in,
@@ -76,7 +76,7 @@ def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | Non
         if is_lease:
             return _decode(item)
         problem = f"attribute {columns.ENTITY_TYPE} is {dict(item[columns.ENTITY_TYPE])!r:.80}, but it has a checkpoint"
-    except (Unreadable, MalformedCheckpoint) as unreadable:
+    except (UnreadableAttribute, MalformedCheckpoint) as unreadable:
         problem = str(unreadable)
     return MalformedRow(str(item.get(columns.LEASE_KEY, {}).get("S", "")), problem)
 
@@ -174,7 +174,7 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
 def _lease_key(text: str) -> str:
     shard_id = own_id(text) if is_of_several(text) else text
     if not _SHARD_ID.fullmatch(shard_id):
-        raise Unreadable(f"lease key {text!r:.200} names no shard")
+        raise UnreadableAttribute(f"lease key {text!r:.200} names no shard")
     return text
 
 
@@ -211,15 +211,15 @@ def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> 
     return known if known is not None and known[2] == str(checkpoint) else None
 
 
-def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tuple[int, Tried | None]:
+def _attempts(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> tuple[int, AttemptedRecords | None]:
     known = _attempts_of(item, checkpoint)
     if known is None:
         return 0, None
     up_to = known[3] and Checkpoint(known[3], int(known[4] or 0))
-    return int(known[1]), Tried(up_to, int(known[5] or 1)) if up_to else None
+    return int(known[1]), AttemptedRecords(up_to, int(known[5] or 1)) if up_to else None
 
 
-def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
+def _quiet(item: Mapping[str, AttributeValue]) -> QuietUntil | None:
     """Returns None also for a value that we did not write: a shard is then read from its checkpoint, which is never
     wrong.
     """
@@ -229,7 +229,7 @@ def _quiet(item: Mapping[str, AttributeValue]) -> Quiet | None:
     try:
         checkpoint = Checkpoint.parse(known[2], int(known[3] or 0))
         start_at = None if known[4] is None else EPOCH + int(known[4]) * MILLISECOND
-        return Quiet(EPOCH + int(known[1]) * MILLISECOND, Position(checkpoint, start_at))
+        return QuietUntil(EPOCH + int(known[1]) * MILLISECOND, Position(checkpoint, start_at))
     except MalformedCheckpoint:
         return None
 
@@ -243,7 +243,7 @@ def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
 def _range_of(starting: str, ending: str) -> HashKeyRange:
     are_decimal = starting.isdecimal() and ending.isdecimal() and max(len(starting), len(ending)) <= 39
     if not (are_decimal and int(starting) <= int(ending) <= HASH_KEY_MAX):
-        raise Unreadable(
+        raise UnreadableAttribute(
             f"hash key range {starting!r:.50} to {ending!r:.50} is not a pair of decimal 128-bit hash keys in order"
         )
     return HashKeyRange(int(starting), int(ending))

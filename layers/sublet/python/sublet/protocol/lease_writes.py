@@ -16,7 +16,7 @@ from enum import StrEnum
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.conditions import AllOf, Row, all_of, holds
-from sublet.protocol.lease import AttributeValue, Lease, LeaseFence, Position, Quiet, Tried
+from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease, LeaseFence, Position, QuietUntil
 from sublet.protocol.lease_columns import (
     attempts_after,
     moment,
@@ -134,9 +134,9 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, crashed: Lease | N
 def heartbeat(
     lease: Lease,
     attempts: int = 0,
-    tried: Tried | None = None,
+    tried: AttemptedRecords | None = None,
     caught_up_at: datetime | None = None,
-    quiet: Quiet | None = None,
+    quiet: QuietUntil | None = None,
 ) -> LeaseWrite:
     """Show that the owner is alive (KCL's renewLease).
 
@@ -255,7 +255,7 @@ def end(lease: Lease) -> LeaseWrite:
 
 
 def release(
-    lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0, quiet: Quiet | None = None
+    lease: Lease, caught_up_at: datetime | None = None, crashes: int = 0, quiet: QuietUntil | None = None
 ) -> LeaseWrite:
     """Give up the lease (KCL's evictLease). `caught_up_at`, `quiet`: as in `heartbeat`. `crashes`: how many to count
     for a hung handler call, in which case records are left.
@@ -311,7 +311,7 @@ def delete(lease: Lease) -> LeaseWrite:
     return LeaseWrite(WriteKind.DELETE, lease.lease_key, all_of(counter_stands(lease), owner_stands(lease)))
 
 
-def _of_the_tip(lease: Lease, caught_up_at: datetime | None, quiet: Quiet | None) -> dict[str, AttributeValue]:
+def _of_the_tip(lease: Lease, caught_up_at: datetime | None, quiet: QuietUntil | None) -> dict[str, AttributeValue]:
     """The attributes that say when the shard was at its tip, or how far it has been walked."""
     caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
     is_of_this = quiet is not None and quiet.after == lease.position

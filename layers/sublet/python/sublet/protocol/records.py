@@ -183,7 +183,7 @@ class Page(NamedTuple):
     """When the service answered, by its own clock, cut to whole seconds. None if the service did not send it."""
 
 
-class Polled(NamedTuple):
+class GetRecordsReply(NamedTuple):
     """A reply to GetRecords. `next_iterator`: None at the shard's end, as in Kinesis."""
 
     page: Page

@@ -17,13 +17,13 @@ MILLISECOND = timedelta(milliseconds=1)
 _NO_TEXTS: frozenset[str] = frozenset()
 
 
-class Unreadable(Exception):
+class UnreadableAttribute(Exception):
     """Raised for an attribute that is not what KCL writes. The reader of the row makes it a MalformedRow."""
 
 
 def required(value: T | None, name: str) -> T:
     if value is None:
-        raise Unreadable(f"attribute {name} is missing")
+        raise UnreadableAttribute(f"attribute {name} is missing")
     return value
 
 
@@ -35,7 +35,7 @@ def _typed(item: Mapping[str, AttributeValue], name: str, kind: str) -> Any:
     if value is None or "NULL" in value:
         return None
     if kind not in value:
-        raise Unreadable(f"attribute {name} is {dict(value)!r:.80}, expected DynamoDB type {kind}")
+        raise UnreadableAttribute(f"attribute {name} is {dict(value)!r:.80}, expected DynamoDB type {kind}")
     return value[kind]
 
 
@@ -53,14 +53,14 @@ def number_in(item: Mapping[str, AttributeValue], name: str) -> int | None:
     try:
         return None if value is None else int(value)
     except ValueError:
-        raise Unreadable(f"attribute {name} is {value!r:.80}, expected a whole number") from None
+        raise UnreadableAttribute(f"attribute {name} is {value!r:.80}, expected a whole number") from None
 
 
 def count_in(item: Mapping[str, AttributeValue], name: str) -> int:
     """0 if it is missing. NULL is refused: DynamoDB cannot add to it, so the lease could not be acquired."""
     value = number_in(item, name) if name in item else 0
     if value is None or value < 0:
-        raise Unreadable(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")
+        raise UnreadableAttribute(f"attribute {name} is {dict(item[name])!r:.80}, expected a count")
     return value
 
 
@@ -69,7 +69,7 @@ def fraction_in(item: Mapping[str, AttributeValue], name: str) -> float | None:
     try:
         return None if value is None else float(value)
     except ValueError:
-        raise Unreadable(f"attribute {name} is {value!r:.80}, expected a number") from None
+        raise UnreadableAttribute(f"attribute {name} is {value!r:.80}, expected a number") from None
 
 
 def moment_in(item: Mapping[str, AttributeValue], name: str) -> datetime | None:
@@ -77,4 +77,4 @@ def moment_in(item: Mapping[str, AttributeValue], name: str) -> datetime | None:
     try:
         return None if value is None else EPOCH + value * MILLISECOND
     except OverflowError:
-        raise Unreadable(f"attribute {name} is {value}, expected epoch milliseconds") from None
+        raise UnreadableAttribute(f"attribute {name} is {value}, expected epoch milliseconds") from None

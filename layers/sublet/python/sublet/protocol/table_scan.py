@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.stream_key import is_of_several
-from sublet.protocol.worker_report import Place, WorkerReport, client_version_in, decode_report
+from sublet.protocol.worker_report import ReportPlace, WorkerReport, client_version_in, decode_report
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -29,7 +29,7 @@ def scan_of(items: Iterable[Mapping[str, AttributeValue]], *, several: bool | No
         if found is not None:
             leases.append(found)
             continue
-        report = decode_report(item, Place.LEASE_TABLE)
+        report = decode_report(item, ReportPlace.LEASE_TABLE)
         reports += [] if report is None else [report]
         client_version = client_version or client_version_in(item)
     if several is None:

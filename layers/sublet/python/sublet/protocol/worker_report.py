@@ -39,14 +39,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 
-class Place(StrEnum):
+class ReportPlace(StrEnum):
     """Where a fleet keeps its reports."""
 
     LEASE_TABLE = "lease_table"
     OWN_TABLE = "own_table"
 
 
-KEY: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_KEY, Place.OWN_TABLE: WORKER_ID}
+KEY: Mapping[ReportPlace, str] = {ReportPlace.LEASE_TABLE: LEASE_KEY, ReportPlace.OWN_TABLE: WORKER_ID}
 
 
 class WorkerReport(Struct, frozen=True):
@@ -54,12 +54,12 @@ class WorkerReport(Struct, frozen=True):
 
     worker_id: str
     reported_at: datetime
-    place: Place
+    place: ReportPlace
 
 
-def decode_report(item: Mapping[str, AttributeValue], place: Place) -> WorkerReport | None:
+def decode_report(item: Mapping[str, AttributeValue], place: ReportPlace) -> WorkerReport | None:
     """Returns None if the row is not a report, or is one that KCL would treat as invalid."""
-    if place is Place.LEASE_TABLE and item.get(ENTITY_TYPE, {}).get("S") != WORKER_ENTITY:
+    if place is ReportPlace.LEASE_TABLE and item.get(ENTITY_TYPE, {}).get("S") != WORKER_ENTITY:
         return None
     worker_id, seconds = item.get(KEY[place], {}).get("S"), item.get(REPORTED_AT, {}).get("N")
     try:

@@ -36,7 +36,7 @@ class ConsumerKeywords(PulledKeywords, total=False):
     handler: UserHandler | None
 
 
-class Arguments:
+class ConsumerArguments:
     """A consumer's arguments, checked. The constructor raises SettingsError and HandlerNotLoadable, and does not call
     AWS. `sublet.Consumer` says what each argument means.
 

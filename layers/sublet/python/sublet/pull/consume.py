@@ -93,7 +93,7 @@ class Consuming:
         self._calls = CallbackCalls(records.session, auto_ack=auto_ack)
         self._calling: set[int] = set()
         """Threads in which the callback is running."""
-        self._lanes = None if lanes is None else Lanes(self._call_if_out, lanes, bound, tasks)
+        self._lanes = None if lanes is None else CallbackLanes(self._call_if_out, lanes, bound, tasks)
         self._is_over = tasks.signal()
         self._running: Task[None] = tasks.spawn(self._run)
 
@@ -157,7 +157,7 @@ class Consuming:
             self._calls.end(caller)
 
 
-class Lane:
+class CallbackLane:
     """A thread that calls the callback, and the records that wait for it."""
 
     def __init__(self, call: Callable[[Record], None], tasks: Tasks) -> None:
@@ -189,7 +189,7 @@ class Lane:
             self._changed.wait(LONG)
 
 
-class Lanes:
+class CallbackLanes:
     """Calls side by side, in order within each partition key. Only one thread may put records.
 
     bound  how many records may wait in all lanes together, so that one hot key leaves room for others
@@ -200,7 +200,7 @@ class Lanes:
         self._bound = bound
         self._tasks = tasks
         self._called = tasks.signal()
-        self._lanes = [Lane(self._call_and_tell, tasks) for _ in range(count)]
+        self._lanes = [CallbackLane(self._call_and_tell, tasks) for _ in range(count)]
 
     def put(self, record: Record) -> None:
         """Put the record into its key's lane. Blocks while `bound` records wait."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
-from sublet.pull.arguments import Arguments
+from sublet.pull.arguments import ConsumerArguments
 from sublet.pull.lifecycle import CONSUMER_STAYS
 from sublet.settings import Settings
 
 if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it
     from sublet.decisions.pull.pull_events import Event
-    from sublet.decisions.pull.pull_request import Buffering
+    from sublet.decisions.pull.pull_request import BufferOptions
     from sublet.decisions.status.fleet_status import FleetStatus
     from sublet.decisions.status.work_distribution import WorkDistribution
     from sublet.ports import Ports, Signal
@@ -77,7 +77,7 @@ class Consumer:
         until_signalled: bool = False,
         **settings: Unpack[ProcessKeywords],
     ) -> None:
-        self._arguments = Arguments(
+        self._arguments = ConsumerArguments(
             application,
             stream,
             handler,
@@ -247,7 +247,7 @@ class Consumer:
         """Returns one record, or None if none comes within `expires`."""
         return next(self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat), None)
 
-    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[Buffering]) -> Records:
+    def messages(self, *, auto_ack: bool = False, **buffering: Unpack[BufferOptions]) -> Records:
         """An endless iterator over all records as they come. `buffering` limits its buffer, in records or bytes.
 
         `auto_ack`: a record is done when the program asks for the next one.
@@ -264,7 +264,7 @@ class Consumer:
         auto_ack: bool = False,
         partition_by_key: int | None = None,
         on_event: Callable[[Event], object] | None = None,
-        **buffering: Unpack[Buffering],
+        **buffering: Unpack[BufferOptions],
     ) -> Consuming:
         """Call the callback with each record, in `partition_by_key` threads (1 by default), in order within each
         partition key.

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sublet.decisions.manager.announcing import joins_again_after
-from sublet.decisions.patience import Refusals
+from sublet.decisions.patience import RefusalStreak
 from sublet.decisions.pull.consumer_definition import (
     Options,
-    Terms,
+    PullSettings,
     by_definition,
     checked_terms,
     given_options,
@@ -28,11 +28,11 @@ from sublet.system.threads import ThreadTasks
 FOREVER = timedelta(days=366)
 
 
-class Joined(NamedTuple):
+class JoinedGroup(NamedTuple):
     """`defined`: the consumer's definition, which `terms` follow; None if there is none."""
 
     ports: Ports
-    terms: Terms
+    terms: PullSettings
     defined: Options | None
 
 
@@ -52,7 +52,7 @@ class Environment:
     ports: Ports | None
     clock: Clock
     tasks: Tasks
-    terms: Terms
+    terms: PullSettings
     given: Options
     tell: Callable[[Event], None]
     stopped: Signal
@@ -76,14 +76,14 @@ class Environment:
         *,
         may_create: bool = False,
         on_problem: Callable[[TransientError], None] = lambda _: None,
-    ) -> Joined | None:
+    ) -> JoinedGroup | None:
         """Compose the ports, and take the terms from the consumer's definition if there is one. While AWS cannot be
         reached, or refuses what it has allowed before, log why, call `on_problem` and try again; return None if one of
         the signals is set first. Raises SettingsInConflict, and an error for which waiting does not help, or has not
         (`decisions.patience`).
         """
         signals = [stop] if leaving is None else [stop, leaving]
-        failures, refusals = 0, Refusals(has_worked=self.joined.is_set())
+        failures, refusals = 0, RefusalStreak(has_worked=self.joined.is_set())
         while not any(signal.is_set() for signal in signals):
             try:
                 joined = self._join(stop, may_create=may_create)
@@ -111,11 +111,11 @@ class Environment:
         assert self.account is not None
         return self.account().log
 
-    def _join(self, stop: Signal, *, may_create: bool) -> Joined:
+    def _join(self, stop: Signal, *, may_create: bool) -> JoinedGroup:
         ports, settings = self.compose(stop, may_create=may_create)
         defined = ports.sightings.load().definition
         terms = by_definition(self.terms._replace(settings=settings), self.given, defined)
-        return Joined(ports, terms, defined)
+        return JoinedGroup(ports, terms, defined)
 
 
 def wait_for_any(tasks: Tasks, signals: Sequence[Signal], timeout: timedelta = FOREVER) -> None:
@@ -177,5 +177,5 @@ def _aws_account() -> Account:
     return AwsAccount()
 
 
-def limits_of(terms: Terms) -> BufferLimits:
+def limits_of(terms: PullSettings) -> BufferLimits:
     return BufferLimits(terms.max_ack_pending, terms.settings.max_bytes_in_flight, terms.ack_wait)

@@ -23,7 +23,7 @@ WAIT_AT_END = timedelta(seconds=1)
 """How long a fetch, a consume or a session waits at its end for its events to be delivered."""
 
 
-class Events:
+class SessionEvents:
     """The events of one group session. Thread-safe. It drops the listeners once the session is over and all events are
     delivered, so that a record which the program keeps does not keep its listeners in memory.
     """

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from sublet.decisions.pull.consumer_definition import by_definition, options_of, updated
 from sublet.decisions.pull.pull_events import Event
 from sublet.decisions.pull.pull_request import (
-    Buffering,
-    Demand,
+    BufferDemand,
+    BufferOptions,
     FetchProgress,
-    Patience,
+    PullTimeouts,
     buffering_of,
     fetch_of,
     patience_of,
 )
-from sublet.decisions.status.fleet_status import Findings, FleetStatus, fleet_status
+from sublet.decisions.status.fleet_status import FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.work_distribution import WorkDistribution
 from sublet.decisions.streams.stream_standing import gone_streams
 from sublet.engine.control_watch import ControlWatch
@@ -31,9 +31,9 @@ from sublet.protocol.stream_identity import StreamArn
 from sublet.pull.environment import Environment
 from sublet.pull.lifecycle import WHY
 from sublet.pull.pull_state import PullRequest
-from sublet.pull.session import GroupSession, Ref
+from sublet.pull.session import GroupSession, SessionHold
 from sublet.pull.subscription import Subscription
-from sublet.runtimes.ending import Stops, stop_at_signals
+from sublet.runtimes.ending import StopSignals, stop_at_signals
 
 PULLS_AFTER_STOP = timedelta(seconds=1)
 """A program that still asks for records this long after it was stopped gets an error, because it would ask for ever."""
@@ -49,7 +49,7 @@ class Group:
 
     environment: Environment
     entered: GroupSession | None = field(default=None, init=False)
-    _entered_ref: Ref = field(default_factory=Ref, init=False)
+    _entered_ref: SessionHold = field(default_factory=SessionHold, init=False)
     _latest: GroupSession | None = field(default=None, init=False)
     _lock: AbstractContextManager[object] = field(init=False)
     """Guards writes of `_latest`, from any thread. Only the thread that enters the block uses the rest."""
@@ -114,7 +114,7 @@ class Group:
             found = positions(scan.leases, ports) if with_positions else {}
             stopped = ControlWatch(ports).pauses(scan.leases)
             gone = gone_streams(remembered.streams)
-            known = Findings(remembered.sightings, remembered.unread, positions=found, paused=stopped, gone=gone)
+            known = FleetFindings(remembered.sightings, remembered.unread, positions=found, paused=stopped, gone=gone)
             self._told = fleet_status(scan, ports.clock.now(), settings, known)
         return self._told
 
@@ -142,7 +142,7 @@ class Group:
         entered.drop_ref(self._entered_ref)
         return entered.wait_if_ending
 
-    def _session(self, ref: Ref, *, steals: bool) -> GroupSession:
+    def _session(self, ref: SessionHold, *, steals: bool) -> GroupSession:
         """The current session with this Ref added, or a new session."""
         if self._latest is not None and self._latest.is_inherited:
             raise RuntimeError(WHY)
@@ -164,7 +164,7 @@ class Group:
         `drain_timeout`, ends the process at once.
         """
         environment = self.environment
-        stops = Stops(environment.stopped, environment.stopped, environment.tasks.signal())
+        stops = StopSignals(environment.stopped, environment.stopped, environment.tasks.signal())
         restore = stop_at_signals(stops, environment.settings.drain_timeout, environment.tasks, self.left)
         try:
             yield
@@ -199,7 +199,7 @@ class Group:
 
     def messages(
         self,
-        buffering: Buffering,
+        buffering: BufferOptions,
         *,
         acks: bool = False,
         on_event: Callable[[Event], object] | None = None,
@@ -209,16 +209,16 @@ class Group:
 
     def _pull(
         self,
-        wants: FetchProgress | Demand,
-        patience: Patience,
+        wants: FetchProgress | BufferDemand,
+        patience: PullTimeouts,
         *,
         expires: bool = False,
         acks: bool = False,
         on_event: Callable[[Event], object] | None = None,
     ) -> Subscription:
         self._check_stopped()
-        ref = Ref() if self.entered is None else None
-        session = self.entered or self._session(ref or Ref(), steals=not expires)
+        ref = SessionHold() if self.entered is None else None
+        session = self.entered or self._session(ref or SessionHold(), steals=not expires)
         session.expect_signs_within(patience.idle_heartbeat)
         now = self.environment.clock.steady()
         request = PullRequest(wants, now + patience.expires if expires else None, acks)

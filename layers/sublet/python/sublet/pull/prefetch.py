@@ -27,7 +27,7 @@ MAX_PREFETCH = 500
 """A prefetch has this many records at most."""
 
 FIRST_PREFETCH = 8
-"""The size of the first prefetch. A later one has this many more records than twice `Prefetches.usual`: preparing
+"""The size of the first prefetch. A later one has this many more records than twice `PrefetchHistory.usual`: preparing
 records that are then left over is wasted work.
 """
 
@@ -92,7 +92,7 @@ class Prefetch:
             self.queue.upcoming = max(self.queue.upcoming, self.end)
 
 
-class Prefetches:
+class PrefetchHistory:
     """The current prefetch, if there is one, and how much the ones before it delivered. Not thread-safe."""
 
     def __init__(self) -> None:

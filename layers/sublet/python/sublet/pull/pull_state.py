@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from sublet.decisions.pull.pull_request import NO_DEMAND, Demand, Ends, FetchProgress, together
+from sublet.decisions.pull.pull_request import NO_DEMAND, BufferDemand, Ends, FetchProgress, together
 from sublet.handler import Batch
 from sublet.ports import Clock, Signal
-from sublet.pull.prefetch import MAX_PREFETCH, Delivery, Prefetches
-from sublet.pull.refill import BufferLimits, Offer, Refill
-from sublet.pull.shard_queue import ShardQueue, Totals
+from sublet.pull.prefetch import MAX_PREFETCH, Delivery, PrefetchHistory
+from sublet.pull.refill import BufferLimits, OfferedBatch, RefillQueue
+from sublet.pull.shard_queue import QueueTotals, ShardQueue
 
 
 class LookAgain(NamedTuple):
@@ -32,7 +32,7 @@ class PullRequest:
     before.
     """
 
-    wants: FetchProgress | Demand
+    wants: FetchProgress | BufferDemand
     expires_at: datetime | None = None
     """The moment, by the steady clock, after which nothing more is admitted for this request. The request then ends
     when the buffer is empty.
@@ -46,7 +46,7 @@ class PullRequest:
     """A request that drains still waits for each of these shards, up to the record before this number."""
     is_over: bool = False
 
-    def demand(self) -> Demand:
+    def demand(self) -> BufferDemand:
         if self.is_expired or self.is_draining or self.is_over:
             return NO_DEMAND
         return self.wants.demand() if isinstance(self.wants, FetchProgress) else self.wants
@@ -119,13 +119,13 @@ class PullState:
         self.clock = clock
         self.limits = limits
         self.queues: dict[str, ShardQueue] = {}
-        self.totals = Totals()
+        self.totals = QueueTotals()
         self.rotation = ShardRotation(self.queues)
-        self.refill = Refill(self.totals)
+        self.refill = RefillQueue(self.totals)
         self.requests: list[PullRequest] = []
-        self.prefetches = Prefetches()
+        self.prefetches = PrefetchHistory()
         self._on_change = on_change
-        self._demand: Demand | None = None
+        self._demand: BufferDemand | None = None
 
     def open(self, shard_id: str) -> None:
         self.void(shard_id)
@@ -139,7 +139,7 @@ class PullState:
         queue.void()
         self.refill.void(queue)
 
-    def offer(self, batch: Batch, ends: Ends, changed: Signal) -> Offer | None:
+    def offer(self, batch: Batch, ends: Ends, changed: Signal) -> OfferedBatch | None:
         """Take a batch to admit; set `changed` when all of it is admitted. None if the shard's lease is gone or about
         to go.
         """
@@ -147,7 +147,7 @@ class PullState:
         if queue is None or queue.is_cut:
             return None
         queue.batch = batch
-        offer = Offer(queue, batch, ends, changed)
+        offer = OfferedBatch(queue, batch, ends, changed)
         self.refill.offers.append(offer)
         self.prefetches.note()
         self.admit()
@@ -241,7 +241,7 @@ class PullState:
         if got:
             self._on_change()
 
-    def _total_demand(self) -> Demand:
+    def _total_demand(self) -> BufferDemand:
         """The demand of all requests together. Cached until a request changes, since it is read for each record."""
         demand = self._demand
         if demand is None:

@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sublet.decisions.pull.pull_request import Demand, Ends, fitting
+from sublet.decisions.pull.pull_request import BufferDemand, Ends, fitting
 from sublet.handler import Batch
 from sublet.ports import Signal
-from sublet.pull.shard_queue import ShardQueue, Totals
+from sublet.pull.shard_queue import QueueTotals, ShardQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class BufferLimits:
 
 
 @dataclass(slots=True, eq=False)
-class Offer:
+class OfferedBatch:
     """A batch that a session's thread offers; it waits until all is admitted. `at`: the index of the next record to
     admit.
     """
@@ -42,15 +42,15 @@ class Offer:
         return len(self.batch.records) - self.at
 
 
-class Refill:
+class RefillQueue:
     """The offers of all sessions, which the buffer admits bit by bit. Not thread-safe: the buffer's lock guards it."""
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: QueueTotals) -> None:
         self._totals = totals
         self._is_filling = True
-        self.offers: deque[Offer] = deque()
+        self.offers: deque[OfferedBatch] = deque()
 
-    def withdraw(self, offer: Offer) -> None:
+    def withdraw(self, offer: OfferedBatch) -> None:
         """Called when the thread of an offer stops waiting. Neither the rest of the batch nor anything after it is
         admitted.
         """
@@ -72,11 +72,11 @@ class Refill:
                 offer.changed.set()
                 self.offers.remove(offer)
 
-    def is_due(self, demand: Demand) -> bool:
+    def is_due(self, demand: BufferDemand) -> bool:
         """True if something may be admitted."""
         return bool(self.offers) and (self._is_filling or demand.is_low(self._totals))
 
-    def admit(self, demand: Demand, limits: BufferLimits, at_least: int) -> list[ShardQueue]:
+    def admit(self, demand: BufferDemand, limits: BufferLimits, at_least: int) -> list[ShardQueue]:
         """Admit records of all offers in turn while there is demand, so that a hot shard gets no more room than
         another. Returns the queues that got records.
 
@@ -104,14 +104,14 @@ class Refill:
             self._next_offer(offer)
         return got
 
-    def _may_admit(self, offer: Offer, limits: BufferLimits) -> int:
+    def _may_admit(self, offer: OfferedBatch, limits: BufferLimits) -> int:
         """How many of the offer's records fit both limits. If nothing is unfinished, one record always fits."""
         unfinished = self._totals.unfinished_bytes
         fit = fitting(offer.ends, offer.at, limits.max_bytes - unfinished)
         pending = limits.max_ack_pending - offer.queue.pending
         return max(min(offer.left, pending, fit or int(unfinished == 0)), 0)
 
-    def _next_offer(self, offer: Offer) -> None:
+    def _next_offer(self, offer: OfferedBatch) -> None:
         if offer.left:
             self.offers.rotate(-1)
         else:

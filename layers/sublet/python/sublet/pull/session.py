@@ -22,11 +22,11 @@ from sublet.errors import SettingsInConflict
 from sublet.ports import Log, Ports, Signal, Task
 from sublet.pull.buffer import Buffer
 from sublet.pull.environment import Environment, limits_of, wait_for_any
-from sublet.pull.events import Events, LeaseEvents
+from sublet.pull.events import LeaseEvents, SessionEvents
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_handler import PullHandler
 from sublet.pull.record import Record
-from sublet.pull.signs import Signs
+from sublet.pull.signs import ServiceContact
 from sublet.pull.watched_ports import watched
 from sublet.reading.several_streams import settings_of_stream
 from sublet.runtimes.process import ConsumerProcess
@@ -41,7 +41,7 @@ idle_heartbeat.
 
 
 @dataclass(slots=True, eq=False)
-class Ref:
+class SessionHold:
     """Keeps a session going. A `with` block has one, and so has each fetch or consume outside a block.
 
     until  the moment, by the steady clock, at which the session drops it; None: only its owner drops it
@@ -58,7 +58,9 @@ class GroupSession:
     the exit ends it, so that acknowledged records are checkpointed and the leases are released.
     """
 
-    def __init__(self, environment: Environment, first: Ref, *, steals: bool, after: Signal | None = None) -> None:
+    def __init__(
+        self, environment: Environment, first: SessionHold, *, steals: bool, after: Signal | None = None
+    ) -> None:
         self._environment = environment
         self._lock = environment.tasks.lock()
         """Guards `_refs`, `_steals`, `_process`, `_calls`, `_ends_at`, `_idle_heartbeat` and `_defined`."""
@@ -77,7 +79,7 @@ class GroupSession:
         collection and signal handlers append at any moment, which a deque allows.
         """
         self._log: Log | None = None
-        self.events = Events(environment.tasks, environment.tell)
+        self.events = SessionEvents(environment.tasks, environment.tell)
         limits = limits_of(environment.terms)
         self.buffer = Buffer(environment.clock, environment.tasks, limits, self.events.tell)
         self.is_over = environment.tasks.signal()
@@ -85,7 +87,7 @@ class GroupSession:
         self.is_inherited = False
         """True in a process that was forked from the one that started the session."""
         self._stop = environment.tasks.signal()
-        self._signs = Signs(
+        self._signs = ServiceContact(
             environment.clock,
             environment.tasks,
             self.events.tell,
@@ -104,7 +106,7 @@ class GroupSession:
         self.buffer.disown()
         self._at_exit.forget()
 
-    def add_ref(self, ref: Ref, *, steals: bool) -> bool:
+    def add_ref(self, ref: SessionHold, *, steals: bool) -> bool:
         """Keep the session going. Returns False if it is already ending. With `steals`, it takes its fair share of the
         leases from now on.
         """
@@ -118,7 +120,7 @@ class GroupSession:
             process.take_share()
         return True
 
-    def drop_ref(self, ref: Ref) -> None:
+    def drop_ref(self, ref: SessionHold) -> None:
         """Drop the Ref without waiting. If it was the last, the session begins to end."""
         with self._lock:
             self._refs.discard(ref)
@@ -127,17 +129,17 @@ class GroupSession:
             self._begin_to_end()
         self._end_without_calls()
 
-    def drop_ref_and_wait(self, ref: Ref) -> None:
+    def drop_ref_and_wait(self, ref: SessionHold) -> None:
         """Drop the Ref. If that ends the session, return when every lease is released."""
         self.drop_ref(ref)
         self.wait_if_ending()
 
-    def drop_ref_when_acknowledged(self, ref: Ref, at_most: timedelta) -> None:
+    def drop_ref_when_acknowledged(self, ref: SessionHold, at_most: timedelta) -> None:
         """Without waiting, have the Ref dropped as soon as no record is out, or after `at_most`."""
         moment = self._environment.clock.steady() + at_most
         self._environment.tasks.spawn(partial(self._drop_ref_by, ref, moment))
 
-    def _drop_ref_by(self, ref: Ref, moment: datetime) -> None:
+    def _drop_ref_by(self, ref: SessionHold, moment: datetime) -> None:
         while (left := moment - self._environment.clock.steady()) > timedelta(0):
             acknowledged = self._environment.tasks.signal()
             if self.buffer.has_none_out(acknowledged):

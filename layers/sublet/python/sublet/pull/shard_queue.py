@@ -12,14 +12,14 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
-from sublet.decisions.pull.acknowledging import Acknowledging, Out
+from sublet.decisions.pull.acknowledging import AcknowledgmentState, OutstandingDelivery
 from sublet.decisions.pull.pull_request import Ends
 from sublet.handler import Batch
 from sublet.protocol.records import UserRecord
 
 
 @dataclass(slots=True)
-class Totals:
+class QueueTotals:
     """Sums over all of a buffer's queues.
 
     records, bytes    admitted, and not handed out yet
@@ -140,10 +140,10 @@ class ShardQueue:
     is_in_rotation  the queue is in its buffer's rotation, because it may have a record to hand out
     """
 
-    def __init__(self, shard_id: str, totals: Totals) -> None:
+    def __init__(self, shard_id: str, totals: QueueTotals) -> None:
         self.shard_id = shard_id
         self.totals = totals
-        self.acknowledging = Acknowledging()
+        self.acknowledging = AcknowledgmentState()
         self.log = RecordLog()
         self.upcoming = 0
         self.is_open = True
@@ -181,7 +181,7 @@ class ShardQueue:
         self.is_open = False
         self._unbuffer(self.log.end)
         self._add_unfinished(-self._unfinished_bytes)
-        self.acknowledging, self.log, self.batch = Acknowledging(), RecordLog(), None
+        self.acknowledging, self.log, self.batch = AcknowledgmentState(), RecordLog(), None
         self.upcoming = 0
 
     def next(self) -> int | None:
@@ -201,7 +201,7 @@ class ShardQueue:
             acknowledging.wait(number, key)
         return None
 
-    def hand_out(self, number: int, until: datetime) -> Out:
+    def hand_out(self, number: int, until: datetime) -> OutstandingDelivery:
         """Hand out the record that `next` returned."""
         if number >= self.upcoming:
             self._unbuffer(number + 1)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
-from sublet.decisions.pull.pull_events import Event, EventKind, Service, SignsOfLife
+from sublet.decisions.patience import NOTHING_YET, WORKED, RefusalStreak
+from sublet.decisions.pull.pull_events import AwsService, Event, EventKind, SignsOfLife
 from sublet.errors import (
     CallFailed,
     CheckpointNotInStream,
@@ -26,13 +26,13 @@ READING = "read"
 
 
 @dataclass(slots=True)
-class Question:
+class AwsCall:
     """A call to AWS. `is_answered`: False if it returned without an answer; None if perhaps no call was made."""
 
     is_answered: bool | None = True
 
 
-class Signs:
+class ServiceContact:
     """The signs of life that AWS has given so far. Thread-safe."""
 
     def __init__(
@@ -57,14 +57,14 @@ class Signs:
         self._lock = tasks.lock()
         """Guards `_signs` and `_refusals`."""
         self._signs = SignsOfLife(clock.steady())
-        self._refusals: dict[str, Refusals] = {}
+        self._refusals: dict[str, RefusalStreak] = {}
 
     @contextmanager
-    def asked(self, service: Service, call: str, *, may_be_refused: bool = False) -> Iterator[Question]:
+    def asked(self, service: AwsService, call: str, *, may_be_refused: bool = False) -> Iterator[AwsCall]:
         """A context manager around a call to AWS. `may_be_refused`: a refusal concerns only a part of the consumer's
         work.
         """
-        question = Question()
+        question = AwsCall()
         self._become(lambda signs, now: (signs.asked(service, now), None))
         try:
             yield question
@@ -89,23 +89,23 @@ class Signs:
             with self._lock:
                 self._refusals[call] = WORKED
 
-    def _ends(self, service: Service, call: str, fault: BaseException) -> bool:
+    def _ends(self, service: AwsService, call: str, fault: BaseException) -> bool:
         if not isinstance(fault, CallFailed) or isinstance(fault, OF_ONE_SHARD):
             return False
         now = self._clock.steady()
         with self._lock:
             before = self._refusals.get(call, NOTHING_YET)
             has_worked = before.has_worked or self._refusals.get(READING, NOTHING_YET).has_worked
-            has_worked = has_worked or (self._is_of_several and service is Service.KINESIS)
+            has_worked = has_worked or (self._is_of_several and service is AwsService.KINESIS)
             refusals = self._refusals[call] = replace(before, has_worked=has_worked).after(fault, now)
         return refusals.is_over(fault, now, self._patience)
 
-    def _unanswered(self, service: Service, why: str, *, is_last_word: bool) -> None:
+    def _unanswered(self, service: AwsService, why: str, *, is_last_word: bool) -> None:
         self._become(lambda signs, now: signs.unanswered(service, now, is_last_word=is_last_word), why)
 
     def failed(self, problem: TransientError) -> None:
         """Note that a service could not be reached while joining the group."""
-        service = Service.DYNAMODB if isinstance(problem, LeaseTableUnavailable) else Service.KINESIS
+        service = AwsService.DYNAMODB if isinstance(problem, LeaseTableUnavailable) else AwsService.KINESIS
         self._become(lambda signs, _: signs.failed(service), str(problem))
 
     def look(self, idle_heartbeat: timedelta) -> None:

@@ -16,7 +16,7 @@ from sublet.settings import DEFINITIONS
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from boto3.session import Session
 
-    from sublet.decisions.streams.stream_changes import StreamOptions, Wanted
+    from sublet.decisions.streams.stream_changes import DesiredStream, StreamOptions
     from sublet.protocol.stream_info import AccountInfo, PutRecord
     from sublet.pull.arguments import ConsumerKeywords
 
@@ -52,18 +52,18 @@ class Context:
 
     def create_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
         """Create a stream, on demand unless `shards` or `mode` is given. Raises StreamExists."""
-        from sublet.decisions.streams.stream_changes import Wanted
+        from sublet.decisions.streams.stream_changes import DesiredStream
 
-        _create(self.account, stream, Wanted(**options))
+        _create(self.account, stream, DesiredStream(**options))
         return Stream(self.account, stream)
 
     def update_stream(self, stream: str, **options: Unpack[StreamOptions]) -> Stream:
         """Change a stream; options that are left out stay as they are. More than doubling or halving its shards takes
         several steps.
         """
-        from sublet.decisions.streams.stream_changes import Wanted
+        from sublet.decisions.streams.stream_changes import DesiredStream
 
-        _update(self.account, stream, Wanted(**options))
+        _update(self.account, stream, DesiredStream(**options))
         return Stream(self.account, stream)
 
     def delete_stream(self, stream: str) -> None:
@@ -167,7 +167,7 @@ class Stream:
         return self._account.put(self.name, NewRecord(data, partition_key, explicit_hash_key))
 
 
-def _create(account: Account, stream: str, wanted: Wanted) -> None:
+def _create(account: Account, stream: str, wanted: DesiredStream) -> None:
     from sublet.decisions.streams.stream_changes import check_wanted
 
     named = DEFINITIONS["stream"]
@@ -181,7 +181,7 @@ def _create(account: Account, stream: str, wanted: Wanted) -> None:
     _update(account, stream, wanted)
 
 
-def _update(account: Account, stream: str, wanted: Wanted) -> None:
+def _update(account: Account, stream: str, wanted: DesiredStream) -> None:
     from sublet.decisions.streams.stream_changes import changes
 
     for change in changes(account.info(stream), wanted):

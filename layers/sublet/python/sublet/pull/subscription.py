@@ -15,7 +15,7 @@ from sublet.pull.buffer import Waiter
 from sublet.pull.prefetch import PREFETCH_LASTS, Delivery
 from sublet.pull.pull_state import LookAgain, PullRequest
 from sublet.pull.record import Record
-from sublet.pull.session import GroupSession, Ref
+from sublet.pull.session import GroupSession, SessionHold
 
 LONG = timedelta(days=1)
 """The timeout of a wait that only a waiter should end."""
@@ -33,7 +33,7 @@ class Subscription:
     session: GroupSession
     request: PullRequest
     clock: Clock
-    ref: Ref | None = None
+    ref: SessionHold | None = None
     lingers: timedelta | None = None
     on_event: Callable[[Event], object] | None = None
     is_over: bool = False

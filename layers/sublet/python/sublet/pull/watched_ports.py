@@ -1,4 +1,4 @@
-"""Wraps a pulling program's ports: each reply shows in its `Signs`, and each release is an event."""
+"""Wraps a pulling program's ports: each reply shows in its `ServiceContact`, and each release is an event."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sublet.decisions.manager.announcing import Announcement
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.pull.consumer_definition import Options
-from sublet.decisions.pull.pull_events import Event, EventKind, Service
+from sublet.decisions.pull.pull_events import AwsService, Event, EventKind
 from sublet.decisions.session.push import PushEnd
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.decisions.streams.chosen_streams import FoundStreams, KnownStream
@@ -40,14 +40,14 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, StreamDescription
 from sublet.protocol.stream_key import StreamKey
 from sublet.pull.events import LeaseEvents
-from sublet.pull.signs import READING, Signs
+from sublet.pull.signs import READING, ServiceContact
 from sublet.settings import StartPosition
 
 RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)
 
 
 def watched(
-    ports: Ports, signs: Signs, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
+    ports: Ports, signs: ServiceContact, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
 ) -> Ports:
     """Wraps the ports so that each reply is watched. Each load of the sightings calls `on_definition`, and each release
     is passed to `lease_events`.
@@ -67,20 +67,20 @@ class WatchedTable:
     """The LeaseTable port."""
 
     table: LeaseTable
-    signs: Signs
+    signs: ServiceContact
     lease_events: LeaseEvents
 
     def scan(self) -> LeaseScan:
-        with self.signs.asked(Service.DYNAMODB, "scan"):
+        with self.signs.asked(AwsService.DYNAMODB, "scan"):
             return self.table.scan()
 
     def get(self, lease_key: str) -> Lease | MalformedRow | None:
-        with self.signs.asked(Service.DYNAMODB, "get"):
+        with self.signs.asked(AwsService.DYNAMODB, "get"):
             return self.table.get(lease_key)
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         try:
-            with self.signs.asked(Service.DYNAMODB, "apply"):
+            with self.signs.asked(AwsService.DYNAMODB, "apply"):
                 result = self.table.apply(write)
         except Exception as problem:
             if write.kind in RELEASES:
@@ -104,22 +104,22 @@ class WatchedStream:
     """The Stream port."""
 
     stream: Stream
-    signs: Signs
+    signs: ServiceContact
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
-        with self.signs.asked(Service.KINESIS, "list_shards"):
+        with self.signs.asked(AwsService.KINESIS, "list_shards"):
             return self.stream.list_shards(at)
 
     def describe(self) -> StreamDescription:
-        with self.signs.asked(Service.KINESIS, "describe", may_be_refused=True):
+        with self.signs.asked(AwsService.KINESIS, "describe", may_be_refused=True):
             return self.stream.describe()
 
     def has_shard(self, shard_id: str) -> bool:
-        with self.signs.asked(Service.KINESIS, "has_shard"):
+        with self.signs.asked(AwsService.KINESIS, "has_shard"):
             return self.stream.has_shard(shard_id)
 
     def service_time(self) -> datetime:
-        with self.signs.asked(Service.KINESIS, "service_time"):
+        with self.signs.asked(AwsService.KINESIS, "service_time"):
             return self.stream.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
@@ -131,10 +131,10 @@ class WatchedStreams:
     """The Streams port."""
 
     streams: Streams
-    signs: Signs
+    signs: ServiceContact
 
     def find(self, known: Collection[StreamKey] = ()) -> FoundStreams:
-        with self.signs.asked(Service.KINESIS, "find", may_be_refused=True):
+        with self.signs.asked(AwsService.KINESIS, "find", may_be_refused=True):
             return self.streams.find(known)
 
     def of(self, stream: StreamKey) -> Stream:
@@ -150,15 +150,15 @@ class WatchedReader:
 
     reader: ShardReader
     shard_id: str
-    signs: Signs
+    signs: ServiceContact
 
     def open(self) -> None:
-        with self.signs.asked(Service.KINESIS, READING) as question:
+        with self.signs.asked(AwsService.KINESIS, READING) as question:
             self.reader.open()
             question.is_answered = None  # an open reader makes no call
 
     def read(self, limit: int) -> Page | Refusal:
-        with self.signs.asked(Service.KINESIS, READING) as question:
+        with self.signs.asked(AwsService.KINESIS, READING) as question:
             reply = self.reader.read(limit)
             question.is_answered = not isinstance(reply, Unanswered)
         if reply is PollRefusal.THROTTLED:
@@ -171,10 +171,10 @@ class WatchedPushes:
     """The Pushes port."""
 
     pushes: Pushes
-    signs: Signs
+    signs: ServiceContact
 
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
-        with self.signs.asked(Service.KINESIS, READING) as question:
+        with self.signs.asked(AwsService.KINESIS, READING) as question:
             answer = self.pushes.subscribe(shard_id, position)
             question.is_answered = answer is not PushEnd.REFUSED and not isinstance(answer, Unanswered)
         return answer if isinstance(answer, PushEnd | Unanswered) else WatchedSubscription(answer, self.signs)
@@ -185,13 +185,13 @@ class WatchedSubscription:
     """The ShardSubscription port. Each event is a sign of life, also the empty ones that come every few seconds."""
 
     subscription: ShardSubscription
-    signs: Signs
+    signs: ServiceContact
 
     def wait(self, longest: timedelta) -> bool:
         return self.subscription.wait(longest)
 
     def next(self) -> Pushed | PushEnd | Unanswered:
-        with self.signs.asked(Service.KINESIS, READING) as question:
+        with self.signs.asked(AwsService.KINESIS, READING) as question:
             came = self.subscription.next()
             question.is_answered = True if isinstance(came, Pushed) else None
         return came
@@ -212,11 +212,11 @@ class WatchedSightings:
     """The SightingStore port."""
 
     store: SightingStore
-    signs: Signs
+    signs: ServiceContact
     on_definition: Callable[[Options | None], None]
 
     def load(self) -> Remembered:
-        with self.signs.asked(Service.DYNAMODB, "load"):
+        with self.signs.asked(AwsService.DYNAMODB, "load"):
             remembered = self.store.load()
         self.on_definition(remembered.definition)
         return remembered
@@ -242,7 +242,7 @@ class WatchedSightings:
     def define(self, definition: Options, instead_of: Options | None) -> bool:
         return self.store.define(definition, instead_of)
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         return self.store.keep_dispatched(dispatched, seen_round)
 
     def keep_unread(self, unread: Mapping[str, UnreadShard]) -> None:

@@ -8,7 +8,7 @@ from sublet.decisions.putting.outbox import RECORDS_PER_CALL, ProducerRules, Que
 from sublet.ports import Clock
 
 
-class Arrivals:
+class ArrivalCounter:
     """Counts records as they are put, to decide when to wake the loop. Called with the loop's lock. Reads the clock
     only for the first record: the others count as put at the same moment.
     """

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.putting.placing import Placing
-from sublet.decisions.putting.producing import Produced, Producing, PutCall
+from sublet.decisions.putting.placing import RecordPlacing
+from sublet.decisions.putting.producing import Produced, ProducerState, PutCall
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import SubletError
 from sublet.ports import Clock, RecordWriter
@@ -27,7 +27,7 @@ def put_all(
     records: Iterable[NewRecord],
     rules: ProducerRules,
     writer: RecordWriter,
-    place: Callable[[bool], Placing],
+    place: Callable[[bool], RecordPlacing],
     clock: Clock,
     sleep: Sleep,
     chance: Chance,
@@ -36,7 +36,7 @@ def put_all(
 
     place  returns who places records; its argument says whether records have landed in other shards than predicted
     """
-    putting = _Blocking(Producing(rules, chance), writer, place, clock, sleep)
+    putting = _BlockingPut(ProducerState(rules, chance), writer, place, clock, sleep)
     for some in _portions(records, clock):
         putting.put(some)
     return putting.producing.produced
@@ -56,12 +56,12 @@ def _portions(records: Iterable[NewRecord], clock: Clock) -> Iterator[list[Queue
         yield portion
 
 
-class _Blocking:
+class _BlockingPut:
     def __init__(
         self,
-        producing: Producing,
+        producing: ProducerState,
         writer: RecordWriter,
-        place: Callable[[bool], Placing],
+        place: Callable[[bool], RecordPlacing],
         clock: Clock,
         sleep: Sleep,
     ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sublet.decisions.counted import counted
-from sublet.decisions.putting.producing import Settled
+from sublet.decisions.putting.producing import SettledRecords
 from sublet.errors import RecordsNotPut
 from sublet.ports import Clock, Log, Tasks
 
@@ -26,7 +26,7 @@ class GivenUp:
         self._first: Exception | None = None
         self._logged_at: datetime | None = None
 
-    def note(self, settled: Sequence[Settled]) -> None:
+    def note(self, settled: Sequence[SettledRecords]) -> None:
         failed = [(some, some.outcome) for some in settled if isinstance(some.outcome, Exception)]
         if not failed:
             return
@@ -51,7 +51,7 @@ class GivenUp:
         error.__cause__ = first
         return error
 
-    def log(self, settled: Sequence[Settled]) -> None:
+    def log(self, settled: Sequence[SettledRecords]) -> None:
         """Call this without holding a lock: the program's logging may put its lines with this very producer."""
         why = next((some.outcome for some in settled if isinstance(some.outcome, Exception)), None)
         if why is None:

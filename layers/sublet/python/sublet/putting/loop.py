@@ -9,19 +9,19 @@ from functools import partial
 from typing import NamedTuple, NoReturn
 
 from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
-from sublet.decisions.putting.placing import Placing
-from sublet.decisions.putting.producing import Produced, Producing, PutCall, SendPlan, Settled
+from sublet.decisions.putting.placing import RecordPlacing
+from sublet.decisions.putting.producing import Produced, ProducerState, PutCall, SendPlan, SettledRecords
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import ProducerClosed, ProducerFailed, RecordsNotPut
 from sublet.ports import Clock, Log, RecordWriter, Signal, Tasks
 from sublet.protocol.records import PutRefused
 from sublet.protocol.stream_info import PutRecord
-from sublet.putting.arrivals import Arrivals
+from sublet.putting.arrivals import ArrivalCounter
 from sublet.putting.given_up import GivenUp
-from sublet.putting.listings import Listings
+from sublet.putting.listings import ShardListings
 from sublet.putting.placing_source import PlacingSource
 
-Tell = Callable[[Sequence[Settled]], None]
+Tell = Callable[[Sequence[SettledRecords]], None]
 """Reports the outcomes of records to the program. Called from any of the loop's threads, without its lock."""
 
 LOOKED_AFTER = timedelta(seconds=60)
@@ -62,7 +62,7 @@ class PuttingLoop:
 
     def __init__(self, rules: ProducerRules, ports: ProducerPorts, tell: Tell) -> None:
         self._rules, self._ports, self._tell = rules, ports, tell
-        self._producing = Producing(rules, ports.chance)
+        self._producing = ProducerState(rules, ports.chance)
         self._lock = ports.tasks.lock()
         """Guards `_producing` and the fields below, but `_given_up` has its own lock. `_woken` is set, and `_buffered`
         read, without it.
@@ -71,14 +71,14 @@ class PuttingLoop:
         self._room = ports.tasks.signal()
         self._is_running = self._is_closed = False
         self._looks_at: datetime | None = None
-        self._arrived = Arrivals(rules, ports.clock)
+        self._arrived = ArrivalCounter(rules, ports.clock)
         self._buffered = 0
         self._flushes: list[_Flush] = []
         self._unreported: dict[int, QueuedRecord] = {}
         """The records that have left `_arrived` and whose outcome no task has begun to report, each by its id."""
         self._reports = self._lost = 0
         self._failed: ProducerFailed | None = None
-        self._listings = Listings(ports.source, self._arrived.since)
+        self._listings = ShardListings(ports.source, self._arrived.since)
         self._given_up = GivenUp(ports.clock, ports.tasks, ports.log)
 
     @property
@@ -213,7 +213,7 @@ class PuttingLoop:
             self._unreported = {id(record): record for record in records}
             self._lost, self._buffered = len(records), 0
             self._make_room()
-        lost = [Settled(records, failed)] if records else []
+        lost = [SettledRecords(records, failed)] if records else []
         self._given_up.note(lost)
         self._woken.set()
         self._report(lost)
@@ -249,7 +249,7 @@ class PuttingLoop:
         except Exception as failure:  # noqa: BLE001 -- each record's future raises it
             return failure
 
-    def _take_settled(self) -> list[Settled]:
+    def _take_settled(self) -> list[SettledRecords]:
         """Takes the settled records. Makes room before the program learns of them, because its callbacks may put
         records. Called with the lock.
         """
@@ -265,7 +265,7 @@ class PuttingLoop:
         room, self._room = self._room, self._ports.tasks.signal()
         room.set()
 
-    def _report(self, settled: Sequence[Settled]) -> None:
+    def _report(self, settled: Sequence[SettledRecords]) -> None:
         with self._lock:
             mine = [some for some in settled if self._claims_report(some)]
             self._reports += 1
@@ -278,14 +278,14 @@ class PuttingLoop:
         finally:
             self._end_report(mine)
 
-    def _claims_report(self, some: Settled) -> bool:
+    def _claims_report(self, some: SettledRecords) -> bool:
         """Whether this task has to report these records; asking claims them. False if the loop has failed meanwhile and
         has reported them as failed.
         """
         found = [self._unreported.pop(number, None) for number in map(id, some.user_records)]
         return None not in found
 
-    def _end_report(self, settled: Sequence[Settled]) -> None:
+    def _end_report(self, settled: Sequence[SettledRecords]) -> None:
         with self._lock:
             self._reports -= 1
             if self._failed is None:
@@ -314,7 +314,7 @@ class PuttingLoop:
             if self._failed is not None:
                 return
             now = self._ports.clock.steady()
-            if isinstance(found, Placing):
+            if isinstance(found, RecordPlacing):
                 self._producing.place(found, now, asked_at)
             else:
                 self._producing.placing_failed(found)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.placing import RecordPlacing
 from sublet.decisions.session.out_of_range import ASK_LATEST
 from sublet.errors import StreamAccessDenied, StreamError
 from sublet.ports import Clock, Log, Stream
@@ -47,7 +47,7 @@ class PlacingSource:
         self._describe(ASK_LATEST)
         return self._distribution
 
-    def look(self, *, is_doubted: bool = False) -> Placing:
+    def look(self, *, is_doubted: bool = False) -> RecordPlacing:
         """List the shards. `is_doubted`: records were refused, or landed in other shards than predicted. Raises what
         Stream raises, but a missing permission only makes the answer less precise.
         """
@@ -61,18 +61,18 @@ class PlacingSource:
             shards = ShardMap.of(self._stream.list_shards())
         except StreamAccessDenied:
             self._say_once(NOT_LISTED)
-            return Placing(None, may_be_keyless=may_be_keyless)
+            return RecordPlacing(None, may_be_keyless=may_be_keyless)
         before, self._shards = self._shards, shards
         if before is not None and not shards.is_same_stream_as(before):
             self._asked_at = None  # deleted and created again: nothing that is known of the former one holds
             return self.look(is_doubted=is_doubted)
-        return Placing(shards, may_be_keyless=may_be_keyless)
+        return RecordPlacing(shards, may_be_keyless=may_be_keyless)
 
-    def _auto(self) -> Placing:
+    def _auto(self) -> RecordPlacing:
         self._say_once(AUTO_PUTS_ALONE)
-        return Placing(None, is_auto=True)
+        return RecordPlacing(None, is_auto=True)
 
-    def is_due(self, placing: Placing) -> bool:
+    def is_due(self, placing: RecordPlacing) -> bool:
         """Whether to look again although no record has shown a change. On a stream with AUTO, no record could show
         one.
         """

@@ -23,7 +23,7 @@ from sublet.system.at_exit import AtExit
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from sublet.decisions.putting.outbox import ProducerRules
-    from sublet.decisions.putting.producing import Produced, Settled
+    from sublet.decisions.putting.producing import Produced, SettledRecords
     from sublet.ports.account import Account
     from sublet.putting.loop import PuttingLoop, Tell
 
@@ -128,7 +128,7 @@ class Producer:
         if get_ident() in self._calling_back:
             raise RuntimeError(CALLED_BACK)
 
-    def _tell(self, settled: Sequence[Settled]) -> None:
+    def _tell(self, settled: Sequence[SettledRecords]) -> None:
         """Sets all of the futures, even if a callback raises SystemExit or asyncio's CancelledError, which Future lets
         through. Then raises the first of these.
         """

@@ -10,27 +10,27 @@ from typing import Protocol
 
 from sublet.decisions.session.read_position import ReadPosition, after
 from sublet.ports import PollRefusal, Refusal, Stream
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 
 
-class Polls(Protocol):
+class PollCalls(Protocol):
     """The two calls. They raise what Stream raises."""
 
     def open(self, shard_id: str, position: ReadPosition) -> str:
         """An iterator at the position. Raises CheckpointNotInStream if the service refuses the sequence number."""
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         """One GetRecords. An empty page is normal, even far behind the tip."""
 
 
-class PolledStream(Stream, Polls, Protocol):
+class PolledStream(Stream, PollCalls, Protocol):
     """A stream whose readers poll it."""
 
 
 class PollingReader:
     """The ShardReader port. For one thread at a time."""
 
-    def __init__(self, polls: Polls, shard_id: str, position: ReadPosition) -> None:
+    def __init__(self, polls: PollCalls, shard_id: str, position: ReadPosition) -> None:
         self._polls = polls
         self._shard_id = shard_id
         self._position = position

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.session.push import Act, NoContinuation, PushEnd, Step, Subscribed, ending, is_silent, next_step
+from sublet.decisions.session.push import (
+    NoContinuation,
+    PushAction,
+    PushEnd,
+    PushStep,
+    SubscriptionState,
+    ending,
+    is_silent,
+    next_step,
+)
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.decisions.time_and_chance import Chance
 from sublet.ports import (
@@ -59,7 +68,7 @@ class FanOutReader:
         self._shard_id = shard_id
         self._clock = clock
         self._chance = chance
-        self._known = Subscribed(position)
+        self._known = SubscriptionState(position)
         self._subscription: ShardSubscription | None = None
         self._interrupted = tasks.signal()
         self._rest: Page | None = None
@@ -124,16 +133,16 @@ class FanOutReader:
     def close(self) -> None:
         self._drop()
 
-    def _carry_out(self, step: Step, left: timedelta) -> bool:
+    def _carry_out(self, step: PushStep, left: timedelta) -> bool:
         """Do what was decided. Returns whether a read will find something."""
         match step.act:
-            case Act.POLL:
+            case PushAction.POLL:
                 return True
-            case Act.WAIT:
+            case PushAction.WAIT:
                 assert step.until is not None, "a wait has an end"
                 self._interrupted.wait(min(step.until - self._clock.steady(), left))
                 return False
-            case Act.SUBSCRIBE:
+            case PushAction.SUBSCRIBE:
                 self._subscribe()
                 return False
         return self._listen(step, left)
@@ -154,7 +163,7 @@ class FanOutReader:
         if self._interrupted.is_set():  # it was set before the subscription could be seen
             answer.interrupt()
 
-    def _listen(self, step: Step, left: timedelta) -> bool:
+    def _listen(self, step: PushStep, left: timedelta) -> bool:
         assert self._subscription is not None, "only a subscription can be listened to"
         assert step.until is not None, "listening has an end"
         now, at = self._clock.steady(), self._clock.now()
@@ -169,7 +178,7 @@ class FanOutReader:
 
     def _receive(self) -> Refusal | None:
         """Takes the next event into `_rest` and returns None. If there is no event, returns why."""
-        if next_step(self._known, self._clock.steady()).act is Act.POLL:
+        if next_step(self._known, self._clock.steady()).act is PushAction.POLL:
             self._poll()
             return PollRefusal.NOT_PUSHED
         assert self._subscription is not None, "wait has found something"

@@ -71,11 +71,11 @@ class StreamOfSeveral:
         return self.real.service_time()
 
     def reader(self, shard_id: str, position: ReadPosition) -> ShardReader:
-        return _Reader(self.key, self.real.reader(own_id(shard_id), position))
+        return _NamedShardReader(self.key, self.real.reader(own_id(shard_id), position))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _NamedShardReader:
     """The ShardReader port: pages name a shard's children as in the application."""
 
     key: StreamKey
@@ -104,11 +104,11 @@ class AllPushes:
     def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
         key = _stream_named(shard_id)
         answer = self.of(key).subscribe(own_id(shard_id), position)
-        return answer if isinstance(answer, PushEnd | Unanswered) else _Subscription(key, answer)
+        return answer if isinstance(answer, PushEnd | Unanswered) else _NamedShardSubscription(key, answer)
 
 
 @dataclass(frozen=True, slots=True)
-class _Subscription:
+class _NamedShardSubscription:
     """The ShardSubscription port: pages name a shard's children as in the application."""
 
     key: StreamKey

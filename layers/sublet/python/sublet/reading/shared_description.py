@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.describing import PATIENCE, Doubt, is_asked_for, is_known
+from sublet.decisions.manager.describing import PATIENCE, DescriptionDoubt, is_asked_for, is_known
 from sublet.ports import Remembered, SightingStore, Signal
 from sublet.protocol.stream_info import Placement, StreamDescription
 
@@ -27,7 +27,7 @@ def shared_placement(
     Raises what `describe` and the sightings' store raise.
     """
     waited = timedelta(0)
-    while not is_known(remembered.placement, now, Doubt.NONE):
+    while not is_known(remembered.placement, now, DescriptionDoubt.NONE):
         is_ours = not is_asked_for(remembered.asked_at, now + waited) and sightings.begin_describing(
             now + waited, remembered
         )

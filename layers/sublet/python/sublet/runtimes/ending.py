@@ -42,7 +42,7 @@ Ctrl-C.
 
 
 @dataclass(frozen=True, slots=True)
-class Stops:
+class StopSignals:
     """The signals that end a process.
 
     stop       end as soon as the handler's calls have ended
@@ -55,12 +55,12 @@ class Stops:
     is_over: Signal
 
 
-def stops(tasks: Tasks, stop: Signal | None = None) -> Stops:
-    return Stops(stop or tasks.signal(), tasks.signal(), tasks.signal())
+def stops(tasks: Tasks, stop: Signal | None = None) -> StopSignals:
+    return StopSignals(stop or tasks.signal(), tasks.signal(), tasks.signal())
 
 
 def stop_at_signals(
-    told: Stops,
+    told: StopSignals,
     drain_timeout: timedelta,
     tasks: Tasks,
     left: Callable[[], Iterable[LeftBehind]] = tuple,
@@ -98,13 +98,13 @@ def stop_at_signals(
         if len(first) == 1:
             replaced.call(number, frame)
 
-    replaced = _Replaced(receive)
+    replaced = _ReplacedHandlers(receive)
     if hasattr(os, "register_at_fork"):
         _put_back_in_forks(replaced.put_back, replaced.is_ours)
     return replaced.end
 
 
-class _Replaced:
+class _ReplacedHandlers:
     """The signal handlers that were there before ours."""
 
     def __init__(self, ours: Callable[[int, FrameType | None], None]) -> None:
@@ -137,7 +137,7 @@ class _Replaced:
             if signal.getsignal(number) is self._ours:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's own
 
-    def follow(self, ended: _Replaced) -> None:
+    def follow(self, ended: _ReplacedHandlers) -> None:
         """Takes over what an ended one had replaced, where we have replaced it."""
         for number, handler in self._before.items():
             if handler is ended._ours:
@@ -150,7 +150,7 @@ class _Replaced:
             raise fault
 
 
-_IN_FORCE: list[_Replaced] = []
+_IN_FORCE: list[_ReplacedHandlers] = []
 """Those whose signal handlers are set, or replaced by a later one's. Only the main thread changes it."""
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, What, heard_within, tick_interval
+from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, AnnouncementKind, heard_within, tick_interval
 from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
 from sublet.decisions.manager.packing import WorkerItem, pack
-from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
+from sublet.decisions.patience import NOTHING_YET, WORKED, RefusalStreak
 from sublet.decisions.session.process_report import ProcessReport, ProcessState, process_report
-from sublet.decisions.session.window import Next
+from sublet.decisions.session.window import AfterWindow
 from sublet.engine.exception_fields import exception_fields
 from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.busy_shards import BusyShardLog
@@ -73,7 +73,7 @@ class ConsumerProcess:
     _busy: BusyShardLog = field(default_factory=BusyShardLog)
     _other_kind: OtherKindLog = field(default_factory=OtherKindLog)
     """What ticks have said of shards and leases, so that they do not say it each time."""
-    _refusals: Refusals = NOTHING_YET
+    _refusals: RefusalStreak = NOTHING_YET
     """Of ticks."""
     _is_reporting: bool = False
     """True if at the last tick a KCL 3.x leader assigned the leases and wanted reports."""
@@ -144,7 +144,7 @@ class ConsumerProcess:
                 settings = self._settings_now
                 if settings.steals and not has_joined:
                     has_joined = True
-                    announce(What.JOINS, self.ports, settings)
+                    announce(AnnouncementKind.JOINS, self.ports, settings)
                 manager = LeaseManager(
                     self.ports,
                     self,
@@ -239,9 +239,9 @@ class ConsumerProcess:
         except CallFailed:
             announced = NOTHING_ANNOUNCED
         wait = heard_within(announced, self.ports.clock.now(), self._is_alone, self.settings)
-        self.ports.log.info("leaving", gives_back_after=wait.total_seconds())
+        self.ports.log.info("leaving", releases_after=wait.total_seconds())
         if not self._is_alone:
-            announce(What.LEAVES, self.ports, self.settings, announced)
+            announce(AnnouncementKind.LEAVES, self.ports, self.settings, announced)
         self.stop.wait(wait)
 
     def _tick_at_once(self) -> None:
@@ -280,8 +280,8 @@ class ConsumerProcess:
             report = self._worker.run_window(
                 item, f"window-{number}", self.ports.clock.steady() + self.settings.window, self.stop
             )
-            if report.next is not Next.AGAIN:
+            if report.next is not AfterWindow.AGAIN:
                 break
             item = report.item
-        if report.next is Next.PROMPT:
+        if report.next is AfterWindow.PROMPT:
             self._tick_at_once()

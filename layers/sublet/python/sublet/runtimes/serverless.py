@@ -15,7 +15,7 @@ from sublet.aws import clients
 from sublet.aws.ports import aws_ports
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
-from sublet.decisions.session.process_end import Ending, nothing_works
+from sublet.decisions.session.process_end import ProcessEndReason, nothing_works
 from sublet.decisions.session.window import LeaseReport, WindowReport
 from sublet.errors import EventError
 from sublet.handlers.lambda_context import FunctionIdentity
@@ -131,7 +131,7 @@ def run_invocation(
         return report
     finally:
         fails = nothing_works(leases, began, worker.health.finished_at)
-        because = worker.health.ending or (Ending.NOTHING_WORKS if fails else None)
+        because = worker.health.ending or (ProcessEndReason.NOTHING_WORKS if fails else None)
         if because is not None:
             outcomes = {lease.lease_key: lease.outcome.value for lease in leases}
             worker.ports.log.error(

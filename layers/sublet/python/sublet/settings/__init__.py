@@ -12,7 +12,7 @@ stream_filters  filters of single streams among them
 reasons     each setting's reason, for documents and help
 """
 
-from sublet.settings.definition import Definition, Only
+from sublet.settings.definition import Definition, OnlyFor
 from sublet.settings.kinds import (
     Balance,
     Checkpointing,
@@ -65,7 +65,7 @@ __all__ = [
     "LogExceptions",
     "MetricsByShard",
     "Mode",
-    "Only",
+    "OnlyFor",
     "Reading",
     "Settings",
     "StartKind",

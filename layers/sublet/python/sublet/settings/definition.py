@@ -18,36 +18,36 @@ from sublet.settings.stream_choice import StreamChoice
 from sublet.settings.text import duration_text, kind_text, parse_duration, parse_setting, setting_text
 
 
-class Allowed(NamedTuple):
+class AllowedValues(NamedTuple):
     """Allowed values. Errors and documents show `described`."""
 
     described: str
     allows: Callable[[Any], object]
 
 
-def between(lowest: int, highest: int) -> Allowed:
+def between(lowest: int, highest: int) -> AllowedValues:
     """Whole numbers, both ends included."""
     described = f"a whole number from {lowest:,} to {highest:,}"
-    return Allowed(described, lambda number: lowest <= number <= highest)
+    return AllowedValues(described, lambda number: lowest <= number <= highest)
 
 
-def lasting(shortest: str, longest: str) -> Allowed:
+def lasting(shortest: str, longest: str) -> AllowedValues:
     """Durations, written as in the environment; both ends included."""
     least, most = parse_duration("shortest", shortest), parse_duration("longest", longest)
-    return Allowed(f"{shortest} to {longest}", lambda lasts: least <= lasts <= most)
+    return AllowedValues(f"{shortest} to {longest}", lambda lasts: least <= lasts <= most)
 
 
-def matching(pattern: str, described: str) -> Allowed:
+def matching(pattern: str, described: str) -> AllowedValues:
     """Text that the pattern matches in full."""
-    return Allowed(described, lambda text: re.fullmatch(pattern, text))
+    return AllowedValues(described, lambda text: re.fullmatch(pattern, text))
 
 
-def any_of_kind(kind: Any) -> Allowed:
+def any_of_kind(kind: Any) -> AllowedValues:
     """Every value of the type: an enum's members, true and false, a start position."""
-    return Allowed(kind_text(kind), lambda _: True)
+    return AllowedValues(kind_text(kind), lambda _: True)
 
 
-class Only(StrEnum):
+class OnlyFor(StrEnum):
     """The runtime that a setting is restricted to."""
 
     LAMBDA = "Lambda"
@@ -55,10 +55,10 @@ class Only(StrEnum):
 
     @property
     def described(self) -> str:
-        return "Lambda" if self is Only.LAMBDA else "a process of your own (sublet run, Consumer)"
+        return "Lambda" if self is OnlyFor.LAMBDA else "a process of your own (sublet run, Consumer)"
 
 
-class Elsewhere(NamedTuple):
+class OtherName(NamedTuple):
     """The setting's name in KCL or in Lambda's event source mapping (ESM), and how it differs there."""
 
     kcl: str = ""
@@ -72,9 +72,9 @@ class Definition(NamedTuple):
     name: str
     kind: Any
     default: object
-    allowed: Allowed
-    only: Only | None
-    elsewhere: Elsewhere
+    allowed: AllowedValues
+    only: OnlyFor | None
+    elsewhere: OtherName
 
     @property
     def is_required(self) -> bool:
@@ -141,13 +141,13 @@ def definitions_of(fields: Iterable[Field[Any]]) -> Mapping[str, Definition]:
 def _definition(field: Field[Any]) -> Definition:
     declared, notes = getattr(field.type, "__origin__", field.type), getattr(field.type, "__metadata__", ())
     kind = next((part for part in getattr(declared, "__args__", ()) if part is not NoneType), declared)
-    allowed, only, elsewhere = None, None, Elsewhere()
+    allowed, only, elsewhere = None, None, OtherName()
     for note in notes:
         match note:
-            case Allowed():
+            case AllowedValues():
                 allowed = note
-            case Elsewhere():
+            case OtherName():
                 elsewhere = note
-            case Only():
+            case OnlyFor():
                 only = note
     return Definition(field.name, kind, field.default, allowed or any_of_kind(kind), only, elsewhere)

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
 from sublet.settings.definition import (
-    Allowed,
+    AllowedValues,
     Definition,
-    Elsewhere,
-    Only,
+    OnlyFor,
+    OtherName,
     between,
     definitions_of,
     lasting,
@@ -66,7 +66,7 @@ class Settings:
     application: Annotated[
         str,
         matching(r"[A-Za-z0-9_.-]{3,200}", "3 to 200 of A-Z a-z 0-9 _ . - (it names a DynamoDB table)"),
-        Elsewhere(kcl="applicationName", difference="also KCL's tableName"),
+        OtherName(kcl="applicationName", difference="also KCL's tableName"),
     ]
     """The consumer group. Names the lease table (KCL's own convention) and prefixes the worker ids."""
 
@@ -76,28 +76,28 @@ class Settings:
             r"([A-Za-z0-9_.-]{1,128})?",
             "a stream name, 1 to 128 of A-Z a-z 0-9 _ . - (an ARN goes to stream_arn)",
         ),
-        Elsewhere(kcl="streamName"),
+        OtherName(kcl="streamName"),
     ] = ""
     """The stream's name (not its ARN). Required, unless `streams` names several."""
 
     streams: Annotated[
         StreamChoice | None,
-        Allowed(ALLOWED_STREAMS, lambda _: True),
-        Elsewhere(kcl="MultiStreamTracker.streamConfigList"),
+        AllowedValues(ALLOWED_STREAMS, lambda _: True),
+        OtherName(kcl="MultiStreamTracker.streamConfigList"),
     ] = None
     """Several streams instead of one, by name, ARN, name pattern or tag, each with its own start position if it needs
     one. The lease table then has the format of KCL's multi-stream mode.
     """
 
     stream_discovery_interval: Annotated[
-        timedelta, lasting("10s", "1d"), Elsewhere(difference="KCL looks each minute")
+        timedelta, lasting("10s", "1d"), OtherName(difference="KCL looks each minute")
     ] = timedelta(minutes=1)
     """With `streams`, how often the lease manager asks which streams there are."""
 
     former_streams_wait: Annotated[
         timedelta,
         lasting("1m", "365d"),
-        Elsewhere(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
+        OtherName(kcl="FormerStreamsLeasesDeletionStrategy.waitPeriodToDeleteFormerStreams"),
     ] = timedelta(hours=1)
     """With `streams`, a stream counts as former once no lease manager of the application has named it for this long.
     Its leases wait: no worker reads them, and only `sublet streams remove` deletes them.
@@ -106,7 +106,7 @@ class Settings:
     stream_arn: Annotated[
         str | None,
         matching(r"arn:[\w-]+:kinesis:[\w-]+:\d{12}:stream/[A-Za-z0-9_.-]{1,128}", "the ARN of the setting stream"),
-        Elsewhere(esm="EventSourceArn"),
+        OtherName(esm="EventSourceArn"),
     ] = None
     """If it is set, every Kinesis call names it, so that policies scoped to one stream also work for iterators."""
 
@@ -134,7 +134,7 @@ class Settings:
     invoke_identity_arn: Annotated[
         str | None,
         matching(r"arn:[\w-]+:(iam|sts)::\d{12}:[\w+=,.@/-]+", "the ARN of a role or user"),
-        Only.LAMBDA,
+        OnlyFor.LAMBDA,
     ] = None
     """The role that lambda_event reports as reading the stream (invokeIdentityArn). The construct fills in the
     worker's.
@@ -147,7 +147,7 @@ class Settings:
 
     start_position: Annotated[
         StartPosition,
-        Elsewhere(
+        OtherName(
             kcl="initialPositionInStreamExtended",
             esm="StartingPosition",
             difference="KCL's own default is LATEST",
@@ -155,7 +155,7 @@ class Settings:
     ] = TRIM_HORIZON
     """The default loses nothing. Only a shard without a lease or leased ancestors starts here."""
 
-    failover_time: Annotated[timedelta, lasting("3s", "1d"), Elsewhere(kcl="failoverTimeMillis")] = timedelta(
+    failover_time: Annotated[timedelta, lasting("3s", "1d"), OtherName(kcl="failoverTimeMillis")] = timedelta(
         seconds=30
     )
     """A lease whose counter stands still for this long has lost its owner. In a mixed fleet: the KCL's
@@ -167,14 +167,14 @@ class Settings:
     minute.
     """
 
-    worker_count: Annotated[int, between(1, 100), Only.LAMBDA] = 1
+    worker_count: Annotated[int, between(1, 100), OnlyFor.LAMBDA] = 1
     """How many workers this deployment counts as in KCL's fair share: `<application>-lambda-<n>`, stable forever."""
 
     worker_id: Annotated[
         str | None,
         matching(r"[A-Za-z0-9_.:-]{1,200}", "1 to 200 of A-Z a-z 0-9 _ . : -"),
-        Only.PROCESS,
-        Elsewhere(kcl="workerIdentifier"),
+        OnlyFor.PROCESS,
+        OtherName(kcl="workerIdentifier"),
     ] = None
     """A single worker id instead, for a long-lived process or a Spark query beside the Lambda deployment."""
 
@@ -188,10 +188,10 @@ class Settings:
     once.
     """
 
-    max_leases_for_worker: Annotated[int, between(1, 1_000_000), Elsewhere(kcl="maxLeasesForWorker")] = 10_000
+    max_leases_for_worker: Annotated[int, between(1, 1_000_000), OtherName(kcl="maxLeasesForWorker")] = 10_000
     """The most leases that a worker id holds."""
 
-    max_leases_to_steal_at_one_time: Annotated[int, between(0, 1_000), Elsewhere(kcl="maxLeasesToStealAtOneTime")] = 1
+    max_leases_to_steal_at_one_time: Annotated[int, between(0, 1_000), OtherName(kcl="maxLeasesToStealAtOneTime")] = 1
     """A worker id steals at most this many leases in a tick, in continuous mode. 0 never steals."""
 
     fair_share: bool = True
@@ -208,7 +208,7 @@ class Settings:
     separator is a group by itself. The worker ids of a Lambda deployment are always one group.
     """
 
-    enable_priority_lease_assignment: Annotated[bool, Elsewhere(kcl="enablePriorityLeaseAssignment")] = True
+    enable_priority_lease_assignment: Annotated[bool, OtherName(kcl="enablePriorityLeaseAssignment")] = True
     """A lease that has been idle for over 3 x failover_time is taken regardless of the fair share."""
 
     kcl_fleet: KclFleet = KclFleet.DETECT
@@ -222,7 +222,7 @@ class Settings:
     window_margin: Annotated[timedelta, lasting("100ms", "10m")] = timedelta(seconds=30)
     """Reserved at a window's end for the handler's last batch, the last checkpoints and the releases."""
 
-    windows_per_execution: Annotated[int, between(1, 50), Only.LAMBDA] = 40
+    windows_per_execution: Annotated[int, between(1, 50), OnlyFor.LAMBDA] = 40
     """In continuous mode, the windows before an execution ends and a tick starts a new one, so that its history stays
     under 25,000 events.
     """
@@ -230,7 +230,7 @@ class Settings:
     linger: Annotated[timedelta, lasting("0s", "1d")] = timedelta(seconds=2)
     """catch_up: leave after this long at the tip, even if each poll still returns a few records."""
 
-    reading: Annotated[Reading, Elsewhere(kcl="retrievalSpecificConfig", difference="KCL's default is fan-out")] = (
+    reading: Annotated[Reading, OtherName(kcl="retrievalSpecificConfig", difference="KCL's default is fan-out")] = (
         Reading.POLLING
     )
     """polling: GetRecords; all consumers of a shard share 5 calls and 2 MB a second. fan_out: SubscribeToShard sends
@@ -246,18 +246,18 @@ class Settings:
             "the ARN of a consumer that is registered with the stream; with streams, the name of each stream's "
             "consumer",
         ),
-        Elsewhere(kcl="consumerArn", esm="EventSourceArn", difference="with streams: KCL's consumerName"),
+        OtherName(kcl="consumerArn", esm="EventSourceArn", difference="with streams: KCL's consumerName"),
     ] = None
     """The ARN of the registered consumer (RegisterStreamConsumer) that reads by fan_out; each application has its own.
     With `streams`, the name of each stream's consumer; by default the application's name. The constructs register them.
     """
 
-    register_fan_out: Annotated[bool, Only.PROCESS] = False
+    register_fan_out: Annotated[bool, OnlyFor.PROCESS] = False
     """With `streams` and fan_out, the process registers the consumer of a stream that has none of this name, when one
     of its shards is first read. It is charged for until it is deregistered, which sublet does not do.
     """
 
-    poll_interval: Annotated[timedelta, lasting("200ms", "1m"), Elsewhere(kcl="idleTimeBetweenReadsInMillis")] = (
+    poll_interval: Annotated[timedelta, lasting("200ms", "1m"), OtherName(kcl="idleTimeBetweenReadsInMillis")] = (
         timedelta(milliseconds=200)
     )
     """The time between polls of a shard that returns records. Kinesis allows 5 calls a second, shared by all
@@ -267,7 +267,7 @@ class Settings:
     idle_poll_interval: Annotated[
         timedelta,
         lasting("200ms", "4m"),
-        Elsewhere(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
+        OtherName(kcl="idleTimeBetweenReadsInMillis", difference="KCL has one pace for both"),
     ] = timedelta(seconds=2)
     """The time between polls of a shard that has been quiet for long. Before that, it is a tenth of the time for which
     the shard has been quiet.
@@ -282,7 +282,7 @@ class Settings:
     maximum_batching_window: Annotated[
         timedelta,
         lasting("0s", "4m"),
-        Elsewhere(
+        OtherName(
             esm="MaximumBatchingWindowInSeconds",
             difference="the records wait in the stream, up to 4m; a full batch does not go sooner",
         ),
@@ -291,7 +291,7 @@ class Settings:
     batches.
     """
 
-    poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), Elsewhere(kcl="maxRecords")] = POLL_LIMIT_MAX
+    poll_limit: Annotated[int, between(1, POLL_LIMIT_MAX), OtherName(kcl="maxRecords")] = POLL_LIMIT_MAX
     """Stream records requested in one poll. Not called maxRecords, because batches and records in flight have their own
     limits.
     """
@@ -305,7 +305,7 @@ class Settings:
     batch_size: Annotated[
         int,
         between(1, 1_000_000),
-        Elsewhere(esm="BatchSize", difference="counts user records, after deaggregation"),
+        OtherName(esm="BatchSize", difference="counts user records, after deaggregation"),
     ] = 10_000
     """The most user records in one handler call, never more than 50,000. User records of one stream record stay
     together up to this size. A stream record of more than 1 MiB comes in pieces of a MiB.
@@ -327,13 +327,13 @@ class Settings:
     handover_wait: Annotated[timedelta, lasting("0s", "5m")] = timedelta(seconds=10)
     """After stealing from a live owner, the time that it has to checkpoint late before the row is read again."""
 
-    drain_timeout: Annotated[timedelta, lasting("1s", "1d"), Only.PROCESS] = timedelta(seconds=110)
+    drain_timeout: Annotated[timedelta, lasting("1s", "1d"), OnlyFor.PROCESS] = timedelta(seconds=110)
     """The longest time from SIGTERM to the process' end. Leases whose handler calls still run then are abandoned and
     reported. The default fits into Fargate's 120 s; the stop timeout (stopTimeout, terminationGracePeriodSeconds) must
     be longer.
     """
 
-    refusal_patience: Annotated[timedelta, lasting("0s", "1d"), Only.PROCESS] = timedelta(minutes=10)
+    refusal_patience: Annotated[timedelta, lasting("0s", "1d"), OnlyFor.PROCESS] = timedelta(minutes=10)
     """How long a process that has worked goes on while AWS refuses its calls: credentials, a permission, a code that it
     does not know. It repeats them, warns and counts, and then ends. A provider of credentials that restarts, a policy
     that is corrected and a clock that is set take minutes, and boto3 begins to renew credentials ten minutes before
@@ -346,7 +346,7 @@ class Settings:
             r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):(6553[0-5]|655[0-2]\d|65[0-4]\d{2}|6[0-4]\d{3}|[1-5]?\d{1,4})",
             "host:port, such as 127.0.0.1:8080, which is reachable only within the machine or container",
         ),
-        Only.PROCESS,
+        OnlyFor.PROCESS,
     ] = None
     """The address that answers GET /health/live and /health/ready with 200 or 503, and JSON with the reason and the
     stalled shards. None: no health server.
@@ -355,7 +355,7 @@ class Settings:
     handler_attempts: Annotated[
         int,
         between(1, 1_000),
-        Elsewhere(
+        OtherName(
             difference="in one window; ESM's setting is maximum_retry_attempts",
         ),
     ] = 5
@@ -386,7 +386,7 @@ class Settings:
     parallelization_factor: Annotated[
         int,
         between(1, 10),
-        Elsewhere(esm="ParallelizationFactor", difference="handler_concurrency rises with it"),
+        OtherName(esm="ParallelizationFactor", difference="handler_concurrency rises with it"),
     ] = 1
     """Concurrent handler calls of one shard. Each partition key is in only one of them, in order. The checkpoint stays
     before the first unfinished record.
@@ -394,8 +394,8 @@ class Settings:
 
     maximum_retry_attempts: Annotated[
         int,
-        Allowed("-1 (forever), or a whole number from 0 to 10,000", lambda number: -1 <= number <= 10_000),
-        Elsewhere(esm="MaximumRetryAttempts", difference="a finite value needs on_failure"),
+        AllowedValues("-1 (forever), or a whole number from 0 to 10,000", lambda number: -1 <= number <= 10_000),
+        OtherName(esm="MaximumRetryAttempts", difference="a finite value needs on_failure"),
     ] = -1
     """Retries with the same records, over as many windows as that takes; then they are set aside. Crashes and calls
     that exceed handler_timeout count as attempts.
@@ -404,13 +404,13 @@ class Settings:
     maximum_record_age: Annotated[
         timedelta | None,
         lasting("1m", "7d"),
-        Elsewhere(esm="MaximumRecordAgeInSeconds", difference="ESM's -1 is None here; needs on_failure"),
+        OtherName(esm="MaximumRecordAgeInSeconds", difference="ESM's -1 is None here; needs on_failure"),
     ] = None
     """Records that arrived longer ago are set aside instead of being handled. None: no limit."""
 
     bisect_batch_on_function_error: Annotated[
         bool,
-        Elsewhere(esm="BisectBatchOnFunctionError", difference="after a crash it narrows by sixteen, not by two"),
+        OtherName(esm="BisectBatchOnFunctionError", difference="after a crash it narrows by sixteen, not by two"),
     ] = False
     """A batch whose call raised is called again in halves, the first half first, down to the one record that fails.
     Splitting does not count as an attempt. If batchItemFailures names records, the batch is cut at the lowest one
@@ -419,7 +419,7 @@ class Settings:
 
     report_batch_item_failures: Annotated[
         bool,
-        Elsewhere(
+        OtherName(
             esm="FunctionResponseTypes",
             difference="on by default: records that a handler names as failed come again",
         ),
@@ -434,7 +434,7 @@ class Settings:
             r"arn:[\w-]+:(sqs|sns):[\w-]+:\d{12}:[\w.-]+|arn:[\w-]+:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?",
             "the ARN of an SQS queue, an SNS topic, or an S3 bucket with or without /prefix",
         ),
-        Elsewhere(
+        OtherName(
             esm="DestinationConfig.OnFailure",
             difference="also gets the records themselves; required if records may be given up; they wait while it "
             "refuses them",
@@ -451,7 +451,7 @@ class Settings:
             r"[\s\S]*\S[\s\S]*",
             'JSON: {"Filters": [{"Pattern": "{...}"}]}; with streams also "Streams": {"orders": {"Filters": [...]}}',
         ),
-        Elsewhere(esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"),
+        OtherName(esm="FilterCriteria", difference="on user records, after deaggregation; by stream with streams"),
     ] = None
     """Which records the handler wants: event patterns on their JSON data and their metadata. Other records count as
     done. With `streams`, a stream may have filters of its own.

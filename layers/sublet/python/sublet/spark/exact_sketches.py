@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own way to import it
 
-from sublet.decisions.load.sketch import Peak, ShardSketch
+from sublet.decisions.load.sketch import PeakSecond, ShardSketch
 from sublet.protocol.shard import Shard
 from sublet.spark.plan.exact_sketch import ExactSketching, KeyTotal
 from sublet.spark.source.data_source import SubletDataSource
@@ -42,7 +42,7 @@ def exact_sketches(
     for row in _by_second(rows).toLocalIterator():
         if row["shardId"] in made:
             at = datetime.fromtimestamp(row["second"], UTC)
-            made[row["shardId"]].add_second(Peak(at, row["stream_records"], row["bytes"]))
+            made[row["shardId"]].add_second(PeakSecond(at, row["stream_records"], row["bytes"]))
     return {shard_id: made[shard_id].sketch(since, until) for shard_id in seen}
 
 

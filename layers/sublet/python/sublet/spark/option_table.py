@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sublet.errors import SettingsError
 from sublet.settings import StartKind, parse_setting, unknown
 from sublet.spark import option_values as values
-from sublet.spark.options import Leases, Options, Use
+from sublet.spark.options import Leases, Options, UseOfLeases
 from sublet.spark.other_connectors import instead_of
 from sublet.spark.stream_option import one_stream
 
@@ -23,12 +23,12 @@ class Option(NamedTuple):
     name: str
     parse: Callable[[str, str], object]
     default: str | None
-    uses: tuple[Use, ...]
+    uses: tuple[UseOfLeases, ...]
     meaning: str
 
 
-_BOTH = (Use.STREAM, Use.BATCH)
-_ALL = (*_BOTH, Use.WRITE)
+_BOTH = (UseOfLeases.STREAM, UseOfLeases.BATCH)
+_ALL = (*_BOTH, UseOfLeases.WRITE)
 
 OPTIONS = (
     Option(
@@ -77,21 +77,25 @@ OPTIONS = (
     ),
     Option("stsEndpointUrl", values.url, None, _ALL, "With a role: another endpoint of STS."),
     Option(
-        "leaseRegion", values.not_empty, None, (Use.STREAM,), "The lease table's region, if it is not the stream's."
+        "leaseRegion",
+        values.not_empty,
+        None,
+        (UseOfLeases.STREAM,),
+        "The lease table's region, if it is not the stream's.",
     ),
-    Option("leaseEndpointUrl", values.url, None, (Use.STREAM,), "Another endpoint of DynamoDB."),
+    Option("leaseEndpointUrl", values.url, None, (UseOfLeases.STREAM,), "Another endpoint of DynamoDB."),
     Option(
         "leaseProfile",
         values.not_empty,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "A profile for the lease table, if it is not the stream's.",
     ),
     Option(
         "leaseRoleArn",
         values.role_arn,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "A role to assume for the lease table. By default the process' own credentials, even if the stream has a role.",
     ),
     Option(
@@ -105,21 +109,21 @@ OPTIONS = (
         "endPosition",
         values.moment,
         None,
-        (Use.BATCH,),
+        (UseOfLeases.BATCH,),
         "`AT_TIMESTAMP:<ISO 8601>`: only records that arrived before it. By default: to the tip.",
     ),
     Option(
         "startCheckpoints",
         values.checkpoints,
         None,
-        (Use.BATCH,),
+        (UseOfLeases.BATCH,),
         'JSON of shard ids and checkpoints (`"4968…:3"`): rows after them. Other shards start at the trim horizon.',
     ),
     Option(
         "endCheckpoints",
         values.checkpoints,
         None,
-        (Use.BATCH,),
+        (UseOfLeases.BATCH,),
         "The same: rows up to and including them, of the named shards only. By default: all shards, to the tip.",
     ),
     Option(
@@ -141,30 +145,36 @@ OPTIONS = (
         "maxSpanPerTrigger",
         values.duration,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "The most arrival time in one batch of each shard (`5m`). The cheap limit: one more call per shard.",
     ),
     Option(
         "maxRecordsPerTrigger",
         values.count,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "The most rows in one batch, divided evenly among the shards; an aggregate is never split, and each shard "
         "may contribute one. The driver counts them, so all data is read twice.",
     ),
-    Option("maxBytesPerTrigger", values.count, None, (Use.STREAM,), "The same in bytes of the stream records' data."),
+    Option(
+        "maxBytesPerTrigger",
+        values.count,
+        None,
+        (UseOfLeases.STREAM,),
+        "The same in bytes of the stream records' data.",
+    ),
     Option(
         "application",
         values.not_empty,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "The application whose lease table `leases` uses; the table has its name.",
     ),
     Option(
         "leases",
         _leases,
         "none",
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "`follow`: start at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
         "`<application>-spark`. `none`: only Spark's checkpoint.",
     ),
@@ -172,7 +182,7 @@ OPTIONS = (
         "failoverTime",
         values.duration,
         "30s",
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "With `hold`: a lease whose owner is silent for this long is taken over. With a KCL fleet: its "
         "failoverTimeMillis.",
     ),
@@ -180,14 +190,14 @@ OPTIONS = (
         "checkpointLocation",
         values.not_empty,
         None,
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "With `hold`: the same as for `writeStream`. Spark's last commit is read there when the query is over.",
     ),
     Option(
         "aggregate",
         values.flag,
         "false",
-        (Use.WRITE,),
+        (UseOfLeases.WRITE,),
         "Whether rows are put into KPL aggregates, by the shard that they hash to. No effect on a stream that "
         "distributes records itself (AUTO).",
     ),
@@ -195,7 +205,7 @@ OPTIONS = (
         "availableNow",
         values.flag,
         "false",
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "Plan nothing beyond what is available at the first plan, in as many batches as the limits need. For "
         "`drain(query)`, without a trigger: like `trigger(availableNow=True)`, also on Spark 4.0 and 4.1, where that "
         "is one batch.",
@@ -204,14 +214,14 @@ OPTIONS = (
         "listInterval",
         values.duration,
         "10s",
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "How often the shards are listed while none is seen to end.",
     ),
     Option(
         "streamDiscoveryInterval",
         values.duration,
         "1m",
-        (Use.STREAM,),
+        (UseOfLeases.STREAM,),
         "With several streams: how often the query looks which streams there are.",
     ),
     Option(
@@ -235,7 +245,7 @@ _EXCLUSIVE = (
 )
 
 
-def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
+def parse_options(given: Mapping[str, str], use: UseOfLeases | None) -> Options:
     """Parses the options. Raises SettingsError for the first that is wrong. Spark gives names in any case.
 
     `use` None: not known yet (Spark asks for the schema first); options of any use are accepted.
@@ -258,9 +268,9 @@ def parse_options(given: Mapping[str, str], use: Use | None) -> Options:
     return options
 
 
-def _check_streams(options: Options, texts: Mapping[str, str], use: Use | None) -> None:
+def _check_streams(options: Options, texts: Mapping[str, str], use: UseOfLeases | None) -> None:
     several = options.streams
-    if several is not None and use is Use.WRITE:
+    if several is not None and use is UseOfLeases.WRITE:
         raise SettingsError("stream", options.stream, "one stream, by its name or ARN, to write to")
     if several is None and (name := "streamDiscoveryInterval").lower() in texts:
         raise SettingsError(name, texts[name.lower()], "only with several streams: leave it out")
@@ -304,7 +314,7 @@ def _check_failover_time(options: Options) -> None:
         raise SettingsError("failoverTime", refusal.value, refusal.allowed) from None
 
 
-def _check_name(key: str, text: str, use: Use | None) -> None:
+def _check_name(key: str, text: str, use: UseOfLeases | None) -> None:
     option = _BY_KEY.get(key)
     if option is None:
         if (instead := instead_of(key, text)) is not None:
@@ -316,7 +326,7 @@ def _check_name(key: str, text: str, use: Use | None) -> None:
 
 def _check_uses(texts: Mapping[str, str]) -> None:
     """Refuses options that no single use allows, even before the use is known."""
-    first, uses = next(iter(texts), ""), frozenset(Use)
+    first, uses = next(iter(texts), ""), frozenset(UseOfLeases)
     for key in texts:
         option = _BY_KEY[key]
         if not uses & frozenset(option.uses):
@@ -342,10 +352,10 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-def _check_positions(options: Options, use: Use | None) -> None:
+def _check_positions(options: Options, use: UseOfLeases | None) -> None:
     of_each = () if options.streams is None else options.streams.selectors
     starts = [options.start_position, *(each.start for each in of_each if each.start is not None)]
-    if use is Use.BATCH and any(each.kind is StartKind.LATEST for each in starts):
+    if use is UseOfLeases.BATCH and any(each.kind is StartKind.LATEST for each in starts):
         raise SettingsError(
             "startPosition",
             "LATEST",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from sublet.aws.access import Access, Role
+from sublet.aws.access import Role, ServiceAccess
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import HashRangeFilter, Mode, Settings, StartPosition, StreamChoice
@@ -25,7 +25,7 @@ class Leases(StrEnum):
     HOLD = "hold"
 
 
-class Use(StrEnum):
+class UseOfLeases(StrEnum):
     STREAM = "readStream"
     BATCH = "read"
     WRITE = "write"
@@ -91,9 +91,9 @@ class Options:
         )
 
     @property
-    def access(self) -> Access:
+    def access(self) -> ServiceAccess:
         """How to reach the stream."""
-        return Access(
+        return ServiceAccess(
             region=self.region,
             endpoint_url=self.endpoint_url,
             profile=self.profile,
@@ -101,11 +101,11 @@ class Options:
         )
 
     @property
-    def lease_access(self) -> Access:
+    def lease_access(self) -> ServiceAccess:
         """How to reach the lease table: with a role of its own, or with none. Region and profile default to the
         stream's.
         """
-        return Access(
+        return ServiceAccess(
             region=self.lease_region or self.region,
             endpoint_url=self.lease_endpoint_url,
             profile=self.lease_profile or self.profile,

@@ -15,7 +15,7 @@ _NOT_NEEDED = "not needed: leave it out"
 _NO_FAN_OUT = "enhanced fan-out is not used: leave it out"
 
 
-class Theirs(NamedTuple):
+class ConnectorOption(NamedTuple):
     """An option of other connectors, in their own spelling. `here`: our option, or why there is none.
 
     value   converts the value to ours; None: it is the same, or cannot be converted
@@ -46,44 +46,46 @@ def _url(text: str) -> str:
 
 
 THEIRS = (
-    Theirs("streamName", "kinesis.streamName", "stream"),
-    Theirs("streamARN", None, "streamArn"),
-    Theirs(None, "kinesis.region", "region"),
-    Theirs("endpoint", "kinesis.endpointUrl", "endpointUrl", value=_url),
-    Theirs("initialPosition", "kinesis.startingPosition", "startPosition", value=_position),
-    Theirs(None, "kinesis.failOnDataLoss", "failOnDataLoss"),
-    Theirs(
+    ConnectorOption("streamName", "kinesis.streamName", "stream"),
+    ConnectorOption("streamARN", None, "streamArn"),
+    ConnectorOption(None, "kinesis.region", "region"),
+    ConnectorOption("endpoint", "kinesis.endpointUrl", "endpointUrl", value=_url),
+    ConnectorOption("initialPosition", "kinesis.startingPosition", "startPosition", value=_position),
+    ConnectorOption(None, "kinesis.failOnDataLoss", "failOnDataLoss"),
+    ConnectorOption(
         None, "kinesis.maxFetchRecordsPerShard", "maxRecordsPerTrigger", value=lambda _: "<rows of all shards together>"
     ),
-    Theirs(
+    ConnectorOption(
         "maxFetchDuration",
         "kinesis.maxFetchTimePerShardSec",
         "maxSpanPerTrigger",
         value=lambda _: "<of arrival time: 10m>",
     ),
-    Theirs("shardFetchInterval", "kinesis.describeShardInterval", "listInterval"),
-    Theirs(None, "kinesis.stsRoleArn", "roleArn"),
-    Theirs(None, "kinesis.stsSessionName", "roleSessionName"),
-    Theirs("stsEndpoint", "kinesis.stsEndpointUrl", "stsEndpointUrl", value=_url),
-    Theirs("serviceCredential", None, "a service credential is Databricks' own: use roleArn, or an instance profile"),
-    Theirs("awsAccessKey", "kinesis.awsAccessKeyId", _NO_KEYS),
-    Theirs("awsSecretKey", "kinesis.awsSecretKey", _NO_KEYS),
-    Theirs("awsSessionToken", None, _NO_KEYS),
-    Theirs("consumerMode", "kinesis.consumerType", _NO_FAN_OUT),
-    Theirs("consumerName", "kinesis.consumerName", _NO_FAN_OUT),
-    Theirs("consumerNamePrefix", None, _NO_FAN_OUT),
-    Theirs("registeredConsumerId", None, _NO_FAN_OUT),
-    Theirs("requireConsumerDeregistration", None, _NO_FAN_OUT),
-    Theirs("fetchBufferSize", None, _NOT_NEEDED),
-    Theirs("maxFetchRate", None, "the shard's own limits are kept: leave it out"),
-    Theirs("minFetchPeriod", None, "the shard's own limits are kept: leave it out"),
-    Theirs("maxRecordsPerFetch", None, _NOT_NEEDED),
-    Theirs("shardsPerTask", None, "each shard is a task: leave it out"),
-    Theirs("coalesceThresholdBlockSize", None, _NOT_NEEDED),
-    Theirs("coalesceBinSize", None, _NOT_NEEDED),
-    Theirs(None, "kinesis.metadataCommitterType", _IN_OFFSET_LOG),
-    Theirs(None, "kinesis.metadataPath", _IN_OFFSET_LOG),
-    Theirs(None, "kinesis.dynamodb.tableName", _IN_OFFSET_LOG),
+    ConnectorOption("shardFetchInterval", "kinesis.describeShardInterval", "listInterval"),
+    ConnectorOption(None, "kinesis.stsRoleArn", "roleArn"),
+    ConnectorOption(None, "kinesis.stsSessionName", "roleSessionName"),
+    ConnectorOption("stsEndpoint", "kinesis.stsEndpointUrl", "stsEndpointUrl", value=_url),
+    ConnectorOption(
+        "serviceCredential", None, "a service credential is Databricks' own: use roleArn, or an instance profile"
+    ),
+    ConnectorOption("awsAccessKey", "kinesis.awsAccessKeyId", _NO_KEYS),
+    ConnectorOption("awsSecretKey", "kinesis.awsSecretKey", _NO_KEYS),
+    ConnectorOption("awsSessionToken", None, _NO_KEYS),
+    ConnectorOption("consumerMode", "kinesis.consumerType", _NO_FAN_OUT),
+    ConnectorOption("consumerName", "kinesis.consumerName", _NO_FAN_OUT),
+    ConnectorOption("consumerNamePrefix", None, _NO_FAN_OUT),
+    ConnectorOption("registeredConsumerId", None, _NO_FAN_OUT),
+    ConnectorOption("requireConsumerDeregistration", None, _NO_FAN_OUT),
+    ConnectorOption("fetchBufferSize", None, _NOT_NEEDED),
+    ConnectorOption("maxFetchRate", None, "the shard's own limits are kept: leave it out"),
+    ConnectorOption("minFetchPeriod", None, "the shard's own limits are kept: leave it out"),
+    ConnectorOption("maxRecordsPerFetch", None, _NOT_NEEDED),
+    ConnectorOption("shardsPerTask", None, "each shard is a task: leave it out"),
+    ConnectorOption("coalesceThresholdBlockSize", None, _NOT_NEEDED),
+    ConnectorOption("coalesceBinSize", None, _NOT_NEEDED),
+    ConnectorOption(None, "kinesis.metadataCommitterType", _IN_OFFSET_LOG),
+    ConnectorOption(None, "kinesis.metadataPath", _IN_OFFSET_LOG),
+    ConnectorOption(None, "kinesis.dynamodb.tableName", _IN_OFFSET_LOG),
 )
 
 _BY_KEY = {name.lower(): each for each in THEIRS for name in (each.databricks, each.awslabs) if name is not None}

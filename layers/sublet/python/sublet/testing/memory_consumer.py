@@ -12,13 +12,13 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Unpack
 
-from sublet.decisions.session.window import LeaseReport, Outcome
+from sublet.decisions.session.window import LeaseReport, SessionOutcome
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of
-from sublet.operate.redrive import Redrive, Redriven
+from sublet.operate.redrive import Redrive, RedriveProgress
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
@@ -138,7 +138,9 @@ class MemoryConsumer:
             f"not consumed in {ticks} ticks, a minute each; checkpoints: {self.checkpoints}"
         ) from calls.last
 
-    def redrive(self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None) -> Redriven:
+    def redrive(
+        self, handler: UserHandler, *, handler_contract: HandlerContract | str | None = None
+    ) -> RedriveProgress:
         """Pass what is set aside to the handler again, as `sublet redrive` does, and keep what fails. Returns how many
         batches are `done`, and how many have `failed`.
         """
@@ -186,7 +188,7 @@ class MemoryConsumer:
 
 def _is_read(lease: LeaseReport) -> bool:
     """Whether the window was at the shard's tip when it ended."""
-    at_tip = lease.outcome in (Outcome.CAUGHT_UP, Outcome.WINDOW_ENDED)
+    at_tip = lease.outcome in (SessionOutcome.CAUGHT_UP, SessionOutcome.WINDOW_ENDED)
     return at_tip and lease.millis_behind_latest == 0
 
 
@@ -246,7 +248,7 @@ class _Calls:
         """Raise a lasting failure: an exception for a lease that has been left, with no later call that returned."""
         for lease in leases:
             standing = {call: self.failures.pop((lease.lease_key, call), None) for call in CONTRACT}
-            if self.gives_up or lease.outcome is not Outcome.HANDLER_FAILED:
+            if self.gives_up or lease.outcome is not SessionOutcome.HANDLER_FAILED:
                 del standing["handle"]  # its records are checkpointed or set aside, or will be
             for call, failure in standing.items():
                 if failure is not None:

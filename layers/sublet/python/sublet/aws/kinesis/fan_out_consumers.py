@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from sublet.aws.faults import ACCESS_DENIED, code_of
 from sublet.aws.kinesis.errors import NOT_FOUND, named_stream_errors
 from sublet.decisions.session.push import PushEnd
-from sublet.decisions.session.stream_consumer import UNSEEN, ConsumerStanding, Search, is_to_register, search
+from sublet.decisions.session.stream_consumer import UNSEEN, ConsumerLookup, ConsumerStanding, is_to_register, search
 from sublet.errors import StreamError, TransientError
 from sublet.ports import Clock, Log, Signal, Unanswered
 
@@ -35,7 +35,7 @@ _WITHOUT = {
 }
 
 
-class Looked(NamedTuple):
+class ConsumerDescription(NamedTuple):
     """The consumer as Kinesis describes it. `arn`: None without one."""
 
     standing: ConsumerStanding
@@ -71,30 +71,30 @@ def registered(client: Any, stream_arn: str, name: str, stop: Signal) -> FanOutC
     raise StreamError(f"the consumer {name} of {stream_arn} does not become active; look at it, and try again")
 
 
-def look(client: Any, stream_arn: str, name: str) -> Looked:
+def look(client: Any, stream_arn: str, name: str) -> ConsumerDescription:
     """Asks Kinesis about the consumer of this name. It is missing if the stream is gone."""
     try:
         reply = client.describe_stream_consumer(StreamARN=stream_arn, ConsumerName=name)
     except ClientError as error:
         if code_of(error) == NOT_FOUND:
-            return Looked(ConsumerStanding.MISSING)
+            return ConsumerDescription(ConsumerStanding.MISSING)
         raise
     described = reply["ConsumerDescription"]
     standing = _STANDINGS.get(described["ConsumerStatus"], ConsumerStanding.MISSING)
-    return Looked(standing, described["ConsumerARN"] if standing is not ConsumerStanding.MISSING else None)
+    return ConsumerDescription(standing, described["ConsumerARN"] if standing is not ConsumerStanding.MISSING else None)
 
 
-def register(client: Any, stream_arn: str, name: str) -> Looked:
+def register(client: Any, stream_arn: str, name: str) -> ConsumerDescription:
     """Registers the consumer. The result has an ARN only if this call registered it."""
     try:
         reply = client.register_stream_consumer(StreamARN=stream_arn, ConsumerName=name)
     except ClientError as error:
         if code_of(error) == _IN_USE:  # another process registers it now, or it is still being deleted
-            return Looked(ConsumerStanding.BUSY)
+            return ConsumerDescription(ConsumerStanding.BUSY)
         if code_of(error) != _LIMIT:
             raise
-        return Looked(ConsumerStanding.BUSY if _has_room(client, stream_arn) else ConsumerStanding.NO_ROOM)
-    return Looked(ConsumerStanding.CREATING, reply["Consumer"]["ConsumerARN"])
+        return ConsumerDescription(ConsumerStanding.BUSY if _has_room(client, stream_arn) else ConsumerStanding.NO_ROOM)
+    return ConsumerDescription(ConsumerStanding.CREATING, reply["Consumer"]["ConsumerARN"])
 
 
 def _has_room(client: Any, stream_arn: str) -> bool:
@@ -156,14 +156,14 @@ class NamedConsumer:
         with self._lock:
             if self._refused_at is not None and self._refused_at >= asked_at:
                 return Unanswered(self._problem)
-            if search(self._known, self._clock.steady()) is Search.LOOK:
+            if search(self._known, self._clock.steady()) is ConsumerLookup.LOOK:
                 try:
                     self._look()
                 except TransientError as problem:
                     self._refused_at, self._problem = self._clock.steady(), str(problem)
                     return Unanswered(self._problem)
             known = self._known
-            if search(known, self._clock.steady()) is Search.WAIT:
+            if search(known, self._clock.steady()) is ConsumerLookup.WAIT:
                 return PushEnd.IN_USE
             return known.arn if known.standing is ConsumerStanding.ACTIVE and known.arn else PushEnd.NO_CONSUMER
 
@@ -183,7 +183,7 @@ class NamedConsumer:
             self._log_standing(found.standing, stream)
         self._known = self._known.seen(found.standing, found.arn, self._clock.steady())
 
-    def _register(self, stream: str) -> Looked:
+    def _register(self, stream: str) -> ConsumerDescription:
         found = register(self._client, self._stream_arn, self._name)
         if found.arn is not None:
             self._log.info(

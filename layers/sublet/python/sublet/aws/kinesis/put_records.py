@@ -27,18 +27,18 @@ NO_ANSWER = "NoAnswer"
 """Our own code for a call whose answer did not arrive: its records may be in the stream."""
 
 
-class _Item(Struct, rename="pascal"):
+class _PutResult(Struct, rename="pascal"):
     shard_id: str | None = None
     sequence_number: str | None = None
     error_code: str | None = None
     error_message: str | None = None
 
 
-class _Reply(Struct, rename="pascal"):
-    records: list[_Item]
+class _PutRecordsReply(Struct, rename="pascal"):
+    records: list[_PutResult]
 
 
-_decode = Decoder(_Reply).decode
+_decode = Decoder(_PutRecordsReply).decode
 
 
 class KinesisWriter:
@@ -72,11 +72,11 @@ class KinesisWriter:
         outcomes = [_outcome(item) for item in reply.records]
         return [self._explained(record, each) for record, each in zip(records, outcomes, strict=True)]
 
-    def _reply(self, parameters: Mapping[str, Any]) -> _Reply:
+    def _reply(self, parameters: Mapping[str, Any]) -> _PutRecordsReply:
         answer = self._put_again(parameters)
         if answer is None:
             response = self._client.put_records(**parameters)
-            return response[RAW] if RAW in response else convert({"Records": response["Records"]}, _Reply)
+            return response[RAW] if RAW in response else convert({"Records": response["Records"]}, _PutRecordsReply)
         if not answer.is_good:
             raise error_of(answer, "PutRecords")
         return _decode(answer.body)
@@ -118,7 +118,7 @@ class KinesisWriter:
             return [why if one and not all(above) else None for one in above]
 
 
-def _outcome(item: _Item) -> PutRecord | PutRefused:
+def _outcome(item: _PutResult) -> PutRecord | PutRefused:
     """An unknown code counts as transient; its reason is reported if it persists."""
     if item.error_code or item.shard_id is None:
         code = item.error_code or NO_ANSWER

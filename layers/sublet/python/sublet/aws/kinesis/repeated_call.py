@@ -70,7 +70,7 @@ def error_of(answer: HttpReply, operation: str) -> ClientError:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """A request that botocore sent, with the parts of its signature. `signed`: header names in the signature's
     order.
     """
@@ -115,7 +115,7 @@ class Sent:
         return request
 
 
-def sent(request: Any, credentials: Any) -> Sent | None:
+def sent(request: Any, credentials: Any) -> SentRequest | None:
     """A Sent from botocore's request; None if it cannot be repeated."""
     url = urlsplit(request.url)
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
@@ -131,7 +131,9 @@ def sent(request: Any, credentials: Any) -> Sent | None:
         return None
     access_key, _, region, service, _ = scope
     signed = tuple(fields.get("SignedHeaders", "").split(";"))
-    found = Sent(request, headers, signed, access_key, region, service, fields.get("Signature", ""), host_of(url))
+    found = SentRequest(
+        request, headers, signed, access_key, region, service, fields.get("Signature", ""), host_of(url)
+    )
     try:
         is_proved = found.signed_with(headers, request.body, credentials.secret_key) == found.signature
     except KeyError:  # a signed header was not sent
@@ -155,7 +157,7 @@ class RepeatedCall:
 
     client: AnyClient
     operation: str
-    _sent: Sent | None = field(default=None, init=False)
+    _sent: SentRequest | None = field(default=None, init=False)
     _signer: Any = field(default=None, init=False)
     _event: str = field(default="", init=False)
     _session: Any = field(default=None, init=False)

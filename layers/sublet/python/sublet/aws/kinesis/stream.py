@@ -35,7 +35,7 @@ from sublet.aws.kinesis.shapes import (
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError
 from sublet.ports import PollRefusal, Refusal, ShardReader, Unanswered
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 from sublet.protocol.shard import ChildShard, Shard, child_of
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PollingReader
@@ -134,7 +134,7 @@ class KinesisStream:
                 f"{position.sequence_number}: {error}; if the stream was created again, start a new application"
             ) from error
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         shard_id, _, token = iterator.partition(" ")
         with self._named_errors(shard_id):
             try:
@@ -160,7 +160,7 @@ class KinesisStream:
         response: dict[str, Any] = self._poll_client.get_records(**parameters)
         return response
 
-    def _page(self, shard_id: str, response: dict[str, Any]) -> Polled | Refusal:
+    def _page(self, shard_id: str, response: dict[str, Any]) -> GetRecordsReply | Refusal:
         """A missing next iterator means the shard's end only if its children are known, or the shard itself is gone.
 
         KCL does not accept an end without children either. It repeats the poll; we look in the listing first.
@@ -173,11 +173,11 @@ class KinesisStream:
             # A page with records needs no time; without its lag, we do not know how far an empty page reached.
             at = None if records or stated is None else service_date(response)
             page = Page(records, reply.data_bytes, behind, answered_at=at)
-            return Polled(page, f"{shard_id} {token}")
+            return GetRecordsReply(page, f"{shard_id} {token}")
         children = child_shards(reply.child_shards) or self._listed_children(shard_id)
         if children is None:
             return PollRefusal.THROTTLED
-        return Polled(Page(records, reply.data_bytes, behind, True, children), None)
+        return GetRecordsReply(Page(records, reply.data_bytes, behind, True, children), None)
 
     def _listed_children(self, shard_id: str) -> tuple[ChildShard, ...] | None:
         """Returns None while the shard is listed but its children are not: a listing may lag behind."""

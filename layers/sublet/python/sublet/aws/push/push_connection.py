@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from sublet.aws.push.push_http import Head, Http1Reply, Http2Reply, Reply, Request
+from sublet.aws.push.push_http import Http1Reply, Http2Reply, Reply, Request, ResponseHead
 from sublet.system.clock import SystemClock
 
 CONNECT_SECONDS = 3.0
@@ -73,7 +73,7 @@ def tls_context(
     return context
 
 
-class _Connected(NamedTuple):
+class _ConnectedSocket(NamedTuple):
     """`wire`: the socket below, which any thread may shut down."""
 
     stream: socket.socket
@@ -98,7 +98,7 @@ class PushConnection:
             self._socket.close()
             raise
 
-    def head(self) -> Head:
+    def head(self) -> ResponseHead:
         """Wait for the reply's head. Bytes of the body that came with it are kept for `receive`."""
         until = self._steady() + timedelta(seconds=ANSWER_SECONDS)
         while self._reply.head is None and not self._reply.is_over:
@@ -175,7 +175,7 @@ class PushConnection:
         return not {"transfer-encoding", "content-length"} & head.headers.keys()
 
 
-def _connected(url: SplitResult, network: Network) -> _Connected:
+def _connected(url: SplitResult, network: Network) -> _ConnectedSocket:
     host, port = _address(url)
     proxy = network.proxy_for(url.geturl())
     wire = _opened(*_address(urlsplit(proxy))) if proxy else _opened(host, port)
@@ -183,14 +183,16 @@ def _connected(url: SplitResult, network: Network) -> _Connected:
         if proxy:
             wire = _through_proxy(wire, f"{host}:{port}", urlsplit(proxy), network)
         if url.scheme != "https":
-            return _Connected(wire, wire)
+            return _ConnectedSocket(wire, wire)
         if not isinstance(wire, ssl.SSLSocket):
             wire = network.tls().wrap_socket(wire, server_hostname=host)
-            return _Connected(wire, wire)
+            return _ConnectedSocket(wire, wire)
         from urllib3.util.ssltransport import SSLTransport  # noqa: PLC0415 - for TLS within TLS alone
 
         within = SSLTransport(wire, network.tls(), server_hostname=host)
-        return _Connected(cast("socket.socket", within), wire)  # it has a socket's methods, as far as we call them
+        return _ConnectedSocket(
+            cast("socket.socket", within), wire
+        )  # it has a socket's methods, as far as we call them
     except BaseException:
         wire.close()
         raise

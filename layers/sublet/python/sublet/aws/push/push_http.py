@@ -27,7 +27,7 @@ class ReplyDamaged(ValueError):
     """The bytes that came are not HTTP."""
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """The beginning of a reply. Header names are in lower case."""
 
     status: int
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 class Reply(Protocol):
     """One reply, parsed as its bytes come."""
 
-    head: Head | None
+    head: ResponseHead | None
     """None until it has come."""
     is_over: bool
     """True if the body is complete, or the service has ended it."""
@@ -71,7 +71,7 @@ class Http1Reply:
         self._is_chunked = False
         self._left: int | None = None
         """Bytes of the body, or of the chunk, that are still to come. None: unknown, or between two chunks."""
-        self.head: Head | None = None
+        self.head: ResponseHead | None = None
         self.is_over = False
 
     def to_send(self) -> bytes:
@@ -104,7 +104,7 @@ class Http1Reply:
         if HTTPStatus.CONTINUE <= int(status) < HTTPStatus.OK:
             return True
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        self.head = Head(int(status), headers)
+        self.head = ResponseHead(int(status), headers)
         self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length", "")
         self._left = int(length) if length.isdecimal() and not self._is_chunked else None
@@ -157,7 +157,7 @@ class Http2Reply:
         from h2.connection import H2Connection  # noqa: PLC0415
         from h2.settings import SettingCodes, Settings  # noqa: PLC0415
 
-        self.head: Head | None = None
+        self.head: ResponseHead | None = None
         self.is_over = False
         self._http: H2Connection = H2Connection(H2Configuration(client_side=True, header_encoding="latin-1"))
         self._http.local_settings = Settings(
@@ -205,7 +205,7 @@ class Http2Reply:
                     self._acknowledge(event.flow_controlled_length or 0)
                 elif isinstance(event, ResponseReceived):
                     headers = {str(name): str(value) for name, value in event.headers or ()}
-                    self.head = Head(int(headers[":status"]), headers)
+                    self.head = ResponseHead(int(headers[":status"]), headers)
                 elif isinstance(event, (StreamEnded, StreamReset, ConnectionTerminated)):
                     self.is_over = True
         except ProtocolError as problem:

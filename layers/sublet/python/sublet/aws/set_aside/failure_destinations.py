@@ -20,7 +20,7 @@ from sublet.aws.set_aside.kept_messages import kept_messages
 from sublet.aws.set_aside.kept_objects import S3Destination
 from sublet.aws.set_aside.received_messages import Queue
 from sublet.errors import DestinationRefused
-from sublet.ports import Counted, FailureDestination, HeldBack, KeptBatch, Removal, SetAsideStore
+from sublet.ports import FailureDestination, HeldBack, KeptBatch, RemovalResult, SetAsideStore, StoreCounts
 from sublet.protocol.failure_document import (
     QUEUE_MESSAGE_BYTES_MAX,
     TOPIC_MESSAGE_BYTES,
@@ -100,7 +100,7 @@ class SqsDestination:
         self._arn = arn
         self._long_poll = long_poll
         self._account, self._name = arn.split(":")[4:6]
-        self._sending = _Sending(QUEUE_MESSAGE_BYTES_MAX, QUEUE_MESSAGE_BYTES_MAX)
+        self._sending = _MessageSender(QUEUE_MESSAGE_BYTES_MAX, QUEUE_MESSAGE_BYTES_MAX)
 
     @cached_property
     def _client(self) -> SQSClient:
@@ -125,13 +125,13 @@ class SqsDestination:
         fifo = _fifo(self._name, batch, message)
         self._client.send_message(QueueUrl=self._url, MessageBody=message.body, **fifo)
 
-    def counted(self) -> Counted:
+    def counted(self) -> StoreCounts:
         try:
             reply = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=[AVAILABLE, HIDDEN])
         except REFUSED as problem:
             refused(self._arn, problem)
         counts = reply["Attributes"]
-        return Counted(int(counts[AVAILABLE]), int(counts[HIDDEN]))
+        return StoreCounts(int(counts[AVAILABLE]), int(counts[HIDDEN]))
 
     def kept(self, application: str) -> Generator[KeptBatch | HeldBack, None, None]:  # noqa: ARG002 - a queue is read whole
         try:
@@ -140,9 +140,9 @@ class SqsDestination:
         except REFUSED as problem:
             refused(self._arn, problem)
 
-    def remove(self, kept: KeptBatch) -> Removal:
+    def remove(self, kept: KeptBatch) -> RemovalResult:
         try:
-            return Removal.REMOVED if self._queue.delete(kept.name) else Removal.STAYS
+            return RemovalResult.REMOVED if self._queue.delete(kept.name) else RemovalResult.STAYS
         except REFUSED as problem:
             refused(self._arn, problem)
 
@@ -165,7 +165,7 @@ class SnsDestination:
     def __init__(self, client: Callable[[], TopicClient], arn: str) -> None:
         self._make_client = client
         self._arn = arn
-        self._sending = _Sending(TOPIC_MESSAGE_BYTES, TOPIC_MESSAGE_BYTES_MAX)
+        self._sending = _MessageSender(TOPIC_MESSAGE_BYTES, TOPIC_MESSAGE_BYTES_MAX)
 
     @cached_property
     def _client(self) -> TopicClient:
@@ -195,7 +195,7 @@ class _SentPart(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Sending:
+class _MessageSender:
     """Sends batches in messages of the size that a queue or topic takes. That is learnt from its refusals, which needs
     no permission, and forgotten if a record is too large: somebody may raise it.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 
-class _Held(NamedTuple):
+class _HeldMessages(NamedTuple):
     """A group's messages that were left and came again. `is_cut_short`: the reply was full and held other groups too,
     so more of this group may follow."""
 
@@ -32,7 +32,7 @@ def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
     behind them. If up to nine are left, others still come; ten fill a reply, and the group is then reported as
     HeldBack.
     """
-    giving = _Giving(queue)
+    giving = _GroupDelivery(queue)
     try:
         while True:
             if messages := queue.receive():
@@ -47,14 +47,14 @@ def kept_groups(queue: Queue) -> Generator[KeptBatch | HeldBack, None, None]:
 
 
 @dataclass(slots=True)
-class _Giving:
+class _GroupDelivery:
     """known     ids of messages already yielded; if one comes again, the caller has left it
     held      by group; hidden until the end, so that other groups get their turn
     in_hand   received, not yet yielded"""
 
     queue: Queue
     known: set[str] = field(default_factory=set)
-    held: dict[str, _Held] = field(default_factory=dict)
+    held: dict[str, _HeldMessages] = field(default_factory=dict)
     in_hand: list[MessageTypeDef] = field(default_factory=list)
 
     def new_in(self, messages: Sequence[MessageTypeDef]) -> Generator[KeptBatch, None, None]:
@@ -65,7 +65,7 @@ class _Giving:
         is_cut_short = len(by_group) > 1 and len(messages) == RECEIVED_AT_ONCE
         for group, of_group in by_group.items():
             again = [each["ReceiptHandle"] for each in of_group if each["MessageId"] in self.known]
-            self.held[group] = _Held(again, is_cut_short)
+            self.held[group] = _HeldMessages(again, is_cut_short)
         fresh = [each for each in messages if each["MessageId"] not in self.known]
         self.in_hand = sorted(fresh, key=lambda each: place_of(each["Body"]), reverse=True)
         while self.in_hand:

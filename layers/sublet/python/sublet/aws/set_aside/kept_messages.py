@@ -31,7 +31,7 @@ NOWHERE = BatchPlace("", 0, 0)
 """The place of an unreadable message, before all others."""
 
 
-class _Message(NamedTuple):
+class _SpooledMessage(NamedTuple):
     """`start` and `size`: where its body is in the file, in bytes."""
 
     place: BatchPlace
@@ -78,11 +78,11 @@ def _received(queue: Queue) -> Iterator[MessageTypeDef]:
         yield from messages
 
 
-def _put_down(message: MessageTypeDef, bodies: IO[bytes]) -> _Message:
+def _put_down(message: MessageTypeDef, bodies: IO[bytes]) -> _SpooledMessage:
     text = message["Body"]
     start, body = bodies.tell(), text.encode()
     bodies.write(body)
-    return _Message(place_of(text), message["MessageId"], message["ReceiptHandle"], start, len(body))
+    return _SpooledMessage(place_of(text), message["MessageId"], message["ReceiptHandle"], start, len(body))
 
 
 def place_of(text: str) -> BatchPlace:
@@ -93,6 +93,6 @@ def place_of(text: str) -> BatchPlace:
         return NOWHERE
 
 
-def _batch(message: _Message, bodies: IO[bytes]) -> KeptBatch:
+def _batch(message: _SpooledMessage, bodies: IO[bytes]) -> KeptBatch:
     bodies.seek(message.start)
     return batch_in(bodies.read(message.size).decode(), message.id, message.handle)

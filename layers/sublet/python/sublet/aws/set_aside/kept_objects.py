@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.faults import code_of
-from sublet.ports import Counted, KeptBatch, Removal
+from sublet.ports import KeptBatch, RemovalResult, StoreCounts
 from sublet.protocol.failure_document import (
     OBJECT_SUFFIX,
     SetAsideBatch,
@@ -53,9 +53,9 @@ class S3Destination:
         except REFUSED as problem:
             refused(self._said, problem)
 
-    def counted(self) -> Counted:
+    def counted(self) -> StoreCounts:
         try:
-            return Counted(sum(1 for _ in self._keys()))
+            return StoreCounts(sum(1 for _ in self._keys()))
         except REFUSED as problem:
             refused(self._said, problem)
 
@@ -95,7 +95,7 @@ class S3Destination:
                 raise
             return KeptBatch(key, None, f"object {key} cannot be read: {problem}")
 
-    def remove(self, kept: KeptBatch) -> Removal:
+    def remove(self, kept: KeptBatch) -> RemovalResult:
         """Removes the object only if it is still the one that was read. A store that ignores conditions, as S3 itself
         did until 2025, removes whatever has the key, which since this version can only be another object with the same
         records.
@@ -104,13 +104,13 @@ class S3Destination:
             self._client.delete_object(Bucket=self._bucket, Key=kept.name, IfMatch=kept.version)
         except ClientError as problem:
             if code_of(problem) in GONE:
-                return Removal.GONE
+                return RemovalResult.GONE
             if code_of(problem) in CHANGED:
-                return Removal.STAYS if self._is_there(kept.name) else Removal.GONE
+                return RemovalResult.STAYS if self._is_there(kept.name) else RemovalResult.GONE
             refused(self._said, problem)
         except REFUSED as problem:
             refused(self._said, problem)
-        return Removal.REMOVED
+        return RemovalResult.REMOVED
 
     def _is_there(self, key: str) -> bool:
         """A condition also fails if there is no object."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sublet.aws.tables.create_tables import has_leases, make_sightings_table
 from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.decisions.manager.announcing import Announcement
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -92,7 +92,7 @@ class LastingSightings:
         """All programs share a definition, so this raises LeaseTableNotFound without a table."""
         return self._table.define(definition, instead_of)
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         if done := self._try(lambda: self._table.keep_dispatched(dispatched, seen_round)):
             return done[0]
         is_stored = self._known.round == seen_round

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.protocol.lease import LeaseFence
@@ -54,7 +54,7 @@ def decode_chunk(chunk: bytes) -> Sequence[tuple[str, Sighting]]:
         return []
 
 
-def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
+def encode_dispatched(dispatched: Sequence[tuple[str, DispatchedWorker]]) -> bytes:
     """A single item, because it is written on a condition. Entries that would make it too large are dropped."""
     chunk = _compressed(
         [lease_key for lease_key, _ in dispatched],
@@ -67,11 +67,11 @@ def encode_dispatched(dispatched: Sequence[tuple[str, Dispatched]]) -> bytes:
     return chunk if len(chunk) <= CHUNK_BYTES_MAX else encode_dispatched(dispatched[: len(dispatched) // 2])
 
 
-def decode_dispatched(chunk: bytes) -> Mapping[str, Dispatched]:
+def decode_dispatched(chunk: bytes) -> Mapping[str, DispatchedWorker]:
     """Returns nothing for a damaged item: a lease is then dispatched twice, but acquired once."""
     try:
         return {
-            key: Dispatched(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
+            key: DispatchedWorker(LeaseFence(key, owner, counter), worker_id, is_steal, moment(at))
             for key, counter, owner, at, worker_id, is_steal in _rows(
                 _named(chunk), len(_COLUMNS) + len(_OF_DISPATCHED)
             )

@@ -37,8 +37,8 @@ from sublet.aws.tables.sighting_description import (
 )
 from sublet.aws.tables.sighting_description import NAME as DESCRIBED
 from sublet.aws.tables.table_errors import named_table_errors, other_key
-from sublet.decisions.manager.announcing import Announcement, What
-from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched
+from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -151,7 +151,7 @@ class DynamoDbSightingStore:
             refused_by = self._put_if(item, "#options = :options", names, values)
         return refused_by is None or refused_by.get(OPTIONS) == options
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         """A refusal by our own value is a success: the response was lost, and botocore repeated the call."""
         data = {"B": encode_dispatched(sorted(dispatched.items()))}
         item = {KEY: {"S": DISPATCHED}, DATA: data, ROUND: {"N": str(seen_round + 1)}}
@@ -268,7 +268,7 @@ def _announced(items: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Announcem
     for name, item in items.items():
         if name.startswith(ANNOUNCED):
             with suppress(KeyError, ValueError, OverflowError):
-                what, at = What(item[WHAT_IS_SAID]["S"]), moment(int(item[AT]["N"]))
+                what, at = AnnouncementKind(item[WHAT_IS_SAID]["S"]), moment(int(item[AT]["N"]))
                 said[name.removeprefix(ANNOUNCED)] = Announcement(what, at)
     return said
 

@@ -15,7 +15,7 @@ from sublet.protocol.worker_report import (
     CLIENT_VERSION_KEY,
     KEY,
     STATE_TABLE_KEY,
-    Place,
+    ReportPlace,
     WorkerReport,
     client_version_in,
     decode_report,
@@ -26,7 +26,10 @@ from sublet.settings import Settings
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-WHAT: Mapping[Place, str] = {Place.LEASE_TABLE: LEASE_TABLE, Place.OWN_TABLE: "worker metrics table of KCL"}
+WHAT: Mapping[ReportPlace, str] = {
+    ReportPlace.LEASE_TABLE: LEASE_TABLE,
+    ReportPlace.OWN_TABLE: "worker metrics table of KCL",
+}
 
 STATE = "coordinator state table of KCL"
 
@@ -44,8 +47,8 @@ class DynamoDbWorkerReports:
         self._connect = connect
         self._clock = clock
         self._tables = {
-            Place.LEASE_TABLE: settings.lease_table,
-            Place.OWN_TABLE: settings.worker_reports_table,
+            ReportPlace.LEASE_TABLE: settings.lease_table,
+            ReportPlace.OWN_TABLE: settings.worker_reports_table,
         }
         self._state_table = settings.kcl_state_table
         self._absent_since: datetime | None = None
@@ -56,15 +59,15 @@ class DynamoDbWorkerReports:
 
     def load(self) -> tuple[WorkerReport, ...]:
         items = self._ask_own_table(self._scan) or ()
-        reports = (decode_report(item, Place.OWN_TABLE) for item in items)
+        reports = (decode_report(item, ReportPlace.OWN_TABLE) for item in items)
         return tuple(report for report in reports if report is not None)
 
     def client_version(self) -> str | None:
         return self._ask_own_table(self._client_version)
 
     def get(self, worker_id: str) -> WorkerReport | None:
-        report = self._get(worker_id, Place.LEASE_TABLE)
-        return report or self._ask_own_table(lambda: self._get(worker_id, Place.OWN_TABLE))
+        report = self._get(worker_id, ReportPlace.LEASE_TABLE)
+        return report or self._ask_own_table(lambda: self._get(worker_id, ReportPlace.OWN_TABLE))
 
     def put(self, report: WorkerReport) -> None:
         with named_table_errors(WHAT[report.place], self._tables[report.place], KEY[report.place]):
@@ -74,7 +77,7 @@ class DynamoDbWorkerReports:
         with named_table_errors(WHAT[report.place], self._tables[report.place], KEY[report.place]):
             self._client.delete_item(**self._row(report.worker_id, report.place))
 
-    def _get(self, worker_id: str, place: Place) -> WorkerReport | None:
+    def _get(self, worker_id: str, place: ReportPlace) -> WorkerReport | None:
         with named_table_errors(WHAT[place], self._tables[place], KEY[place]):
             reply = self._client.get_item(**self._row(worker_id, place))
         return decode_report(reply.get("Item", {}), place)
@@ -85,12 +88,12 @@ class DynamoDbWorkerReports:
             reply = self._client.get_item(TableName=self._state_table, Key=key)
         return client_version_in(reply.get("Item", {}))
 
-    def _row(self, worker_id: str, place: Place) -> dict[str, Any]:
+    def _row(self, worker_id: str, place: ReportPlace) -> dict[str, Any]:
         return {"TableName": self._tables[place], "Key": {KEY[place]: {"S": worker_id}}}
 
     def _scan(self) -> list[Mapping[str, Any]]:
-        table = self._tables[Place.OWN_TABLE]
-        with named_table_errors(WHAT[Place.OWN_TABLE], table, KEY[Place.OWN_TABLE]):
+        table = self._tables[ReportPlace.OWN_TABLE]
+        with named_table_errors(WHAT[ReportPlace.OWN_TABLE], table, KEY[ReportPlace.OWN_TABLE]):
             pages = self._client.get_paginator("scan").paginate(TableName=table)
             return [item for page in pages for item in page["Items"]]
 

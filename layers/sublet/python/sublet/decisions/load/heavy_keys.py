@@ -38,7 +38,7 @@ class HeavyKey(Struct, frozen=True):
     name: str | None = None
 
 
-class Counter(Struct):
+class KeyCounter(Struct):
     """A key's figures in the making. `bucket`: where `place` is; None outside the shard's range."""
 
     key_hash: int
@@ -51,7 +51,7 @@ class Counter(Struct):
 
 
 _K = TypeVar("_K", bound=Hashable)
-_C = TypeVar("_C", HeavyKey, Counter)
+_C = TypeVar("_C", HeavyKey, KeyCounter)
 
 
 class HeavyKeys:
@@ -59,18 +59,18 @@ class HeavyKeys:
 
     def __init__(self, counters: int = COUNTERS) -> None:
         self._max = counters
-        self._counters: dict[str, Counter] = {}
+        self._counters: dict[str, KeyCounter] = {}
         self.missed = 0
         """The bound on what is missing, as in the module's docstring."""
 
-    def known(self, partition_key: str) -> Counter | None:
+    def known(self, partition_key: str) -> KeyCounter | None:
         return self._counters.get(partition_key)
 
-    def enter(self, partition_key: str, key_hash: int, place: int, bucket: int | None = None) -> Counter:
+    def enter(self, partition_key: str, key_hash: int, place: int, bucket: int | None = None) -> KeyCounter:
         """A counter for a key that is not known. Add its load to it before the next call."""
         if len(self._counters) >= 2 * self._max:
             self._counters, self.missed = _kept(self._counters, self.missed, self._max)
-        entered = self._counters[partition_key] = Counter(key_hash, place, bucket, self.missed)
+        entered = self._counters[partition_key] = KeyCounter(key_hash, place, bucket, self.missed)
         return entered
 
     def finished(self) -> tuple[tuple[HeavyKey, ...], int]:
@@ -112,7 +112,7 @@ def _kept(counters: Mapping[_K, _C], missed: int, most: int) -> tuple[dict[_K, _
     return {key: counters[key] for key, rank in ranks.items() if rank > falls_by}, missed + falls_by
 
 
-def _heavy(name: str, found: Counter) -> HeavyKey:
+def _heavy(name: str, found: KeyCounter) -> HeavyKey:
     return HeavyKey(found.key_hash, found.place, found.load, found.error, found.bytes, found.records, name)
 
 

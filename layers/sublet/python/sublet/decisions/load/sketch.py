@@ -34,7 +34,7 @@ thousand.
 MINUTE = timedelta(minutes=1)
 
 
-class Peak(Struct, frozen=True):
+class PeakSecond(Struct, frozen=True):
     """The worst second of a minute, by arrival time: what producers wrote, however fast it is read. `bytes`: data and
     keys.
     """
@@ -82,10 +82,10 @@ class ShardSketch(Struct, frozen=True):
     elsewhere: int = 0
     keyless: int = 0
     dropped: int = 0
-    peaks: tuple[Peak, ...] = ()
+    peaks: tuple[PeakSecond, ...] = ()
 
     @property
-    def worst(self) -> Peak | None:
+    def worst(self) -> PeakSecond | None:
         return max(self.peaks, key=lambda peak: peak.share, default=None)
 
     @property
@@ -146,9 +146,9 @@ def merged(mine: ShardSketch, other: ShardSketch) -> ShardSketch:
     )
 
 
-def worst_seconds(seconds: Iterable[Peak]) -> tuple[Peak, ...]:
+def worst_seconds(seconds: Iterable[PeakSecond]) -> tuple[PeakSecond, ...]:
     """The worst of each minute, in order of time; the latest MINUTES_MAX minutes."""
-    worst: dict[datetime, Peak] = {}
+    worst: dict[datetime, PeakSecond] = {}
     for second in seconds:
         minute = second.at.replace(second=0, microsecond=0)
         if minute not in worst or worst[minute].share < second.share:

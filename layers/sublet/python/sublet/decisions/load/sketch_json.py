@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sublet.decisions.load.heavy_keys import HeavyKey, fewer
-from sublet.decisions.load.sketch import BUCKETS, Peak, ShardSketch
+from sublet.decisions.load.sketch import BUCKETS, PeakSecond, ShardSketch
 from sublet.protocol.shard import HashKeyRange
 
 VERSION = 1
@@ -80,7 +80,7 @@ def _read(read: dict[str, Any]) -> ShardSketch:
         is_sampled=bool(read["sampled"]),
         keys=tuple(_key(key) for key in read["keys"]),
         buckets=buckets,
-        peaks=tuple(Peak(_moment(at * 1000), records, size) for at, records, size in read["peaks"]),
+        peaks=tuple(PeakSecond(_moment(at * 1000), records, size) for at, records, size in read["peaks"]),
         **sums,
     )
 

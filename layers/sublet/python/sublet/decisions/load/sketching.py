@@ -11,8 +11,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from sublet.decisions.load.heavy_keys import Counter, HeavyKeys
-from sublet.decisions.load.sketch import BUCKETS, RECORD_LOAD, Peak, ShardSketch, bucket_of, worst_seconds
+from sublet.decisions.load.heavy_keys import HeavyKeys, KeyCounter
+from sublet.decisions.load.sketch import BUCKETS, RECORD_LOAD, PeakSecond, ShardSketch, bucket_of, worst_seconds
 from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.records import NO_ARRIVAL_TIME, Page, StreamRecord, UserRecord
@@ -43,7 +43,7 @@ many records it stands for.
 """
 
 
-class _Second(Struct):
+class _SecondLoad(Struct):
     """What arrived in one second, from `starts` up to and including `ends`. An estimate if a page covered several
     seconds.
     """
@@ -71,9 +71,9 @@ class Sketching:
         self._waiting: list[_Sample] = []
         self._keys = HeavyKeys()
         self._buckets = [0] * BUCKETS
-        self._latest = _Second(NO_ARRIVAL_TIME, NO_ARRIVAL_TIME)
-        self._seconds: dict[datetime, _Second] = {}
-        self._peaks: tuple[Peak, ...] = ()
+        self._latest = _SecondLoad(NO_ARRIVAL_TIME, NO_ARRIVAL_TIME)
+        self._seconds: dict[datetime, _SecondLoad] = {}
+        self._peaks: tuple[PeakSecond, ...] = ()
         self._stride = self._weight = 1
         """One record in `_stride` is counted. `_weight`: how many records the next one that is counted stands for."""
         self._skip = self._in_page = self._counted_in_page = self._pages = 0
@@ -197,7 +197,7 @@ class Sketching:
         else:
             self._buckets[bucket] += load
 
-    def _enter(self, key: str, explicit_hash_key: str | None) -> Counter:
+    def _enter(self, key: str, explicit_hash_key: str | None) -> KeyCounter:
         key_hash = hash_key(key, None)
         place = key_hash if explicit_hash_key is None else int(explicit_hash_key)
         return self._keys.enter(key, key_hash, place, bucket_of(place, self._range))
@@ -220,12 +220,12 @@ class Sketching:
             self._peaks = self._worst()
             self._seconds = {self._latest.starts: self._latest}
 
-    def _second_of(self, arrived: datetime) -> _Second:
+    def _second_of(self, arrived: datetime) -> _SecondLoad:
         if not self._latest.has(arrived):
             starts, ends = arrived.replace(microsecond=0), arrived.replace(microsecond=999_999)
-            self._latest = self._seconds.setdefault(starts, _Second(starts, ends))
+            self._latest = self._seconds.setdefault(starts, _SecondLoad(starts, ends))
         return self._latest
 
-    def _worst(self) -> tuple[Peak, ...]:
-        seconds = (Peak(each.starts, round(each.records), round(each.bytes)) for each in self._seconds.values())
+    def _worst(self) -> tuple[PeakSecond, ...]:
+        seconds = (PeakSecond(each.starts, round(each.records), round(each.bytes)) for each in self._seconds.values())
         return worst_seconds((*self._peaks, *seconds))

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
-from sublet.decisions.manager.dispatching import Dispatched, asked_of, is_recent
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
+from sublet.decisions.manager.dispatching import DispatchedWorker, asked_of, is_recent
 from sublet.decisions.manager.liveness import Sighting, next_expiry
 from sublet.protocol.lease import Lease
 from sublet.settings import Settings
@@ -47,7 +47,7 @@ JOINS_AGAIN_AFTER, JOINS_AGAIN_MAX = timedelta(seconds=1), timedelta(seconds=5)
 """The pause doubles from the first to the second: a whole account may describe its streams twenty times a second."""
 
 
-class What(StrEnum):
+class AnnouncementKind(StrEnum):
     JOINS = "joins"
     ASKS = "asks"
     """The process is about to take leases from others, for a fair share."""
@@ -55,7 +55,7 @@ class What(StrEnum):
 
 
 class Announcement(Struct, frozen=True):
-    what: What
+    what: AnnouncementKind
     at: datetime
 
 
@@ -84,7 +84,9 @@ def standing(announced: Mapping[str, Announcement], now: datetime, settings: Set
 def joining(announced: Mapping[str, Announcement], now: datetime) -> frozenset[str]:
     """Worker ids that count as workers before they hold a lease, for as long as acquiring the first leases may take."""
     return frozenset(
-        who for who, said in announced.items() if said.what is What.JOINS and is_recent(said.at, now, ASKED_FOR)
+        who
+        for who, said in announced.items()
+        if said.what is AnnouncementKind.JOINS and is_recent(said.at, now, ASKED_FOR)
     )
 
 
@@ -126,27 +128,27 @@ def is_heard(announced: Mapping[str, Announcement], now: datetime, settings: Set
     return heard is not None and heard[0] <= now and now + min(ASKED_FOR, interval) <= heard[1]
 
 
-class Asking(NamedTuple):
+class StealRequests(NamedTuple):
     """`choices`: act on these now. `announces`: whether to announce first that some of them will be stolen."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[LeaseChoice, ...]
     announces: bool
 
 
 def ask_first(
-    choices: Sequence[Choice], announced: Mapping[str, Announcement], now: datetime, settings: Settings
-) -> Asking:
+    choices: Sequence[LeaseChoice], announced: Mapping[str, Announcement], now: datetime, settings: Settings
+) -> StealRequests:
     """Nothing is stolen before every process has read the announcement: an owner that scans often releases a requested
     lease with everything checkpointed, while after a steal the thief repeats what its victim was handling. A leaving
     process is not stolen from, since it releases all its leases.
     """
     if is_heard(announced, now, settings):
         heard = standing(announced, now, settings)
-        leaving = {who for who, said in heard.items() if said.what is What.LEAVES}
-        return Asking(tuple(one for one in choices if not _steals_from(one, leaving)), announces=False)
+        leaving = {who for who, said in heard.items() if said.what is AnnouncementKind.LEAVES}
+        return StealRequests(tuple(one for one in choices if not _steals_from(one, leaving)), announces=False)
     others = tuple(one for one in choices if one.why is not ClaimReason.STEAL)
     is_said = any(one.worker_id in standing(announced, now, settings) for one in choices)
-    return Asking(others, announces=len(others) < len(choices) and not is_said)
+    return StealRequests(others, announces=len(others) < len(choices) and not is_said)
 
 
 def heard_within(announced: Mapping[str, Announcement], now: datetime, is_alone: bool, settings: Settings) -> timedelta:
@@ -183,7 +185,7 @@ class AmongOthers(Struct, frozen=True):
 def among_others(
     leases: Sequence[Lease],
     sightings: Mapping[str, Sighting],
-    dispatched: Mapping[str, Dispatched],
+    dispatched: Mapping[str, DispatchedWorker],
     announced: Mapping[str, Announcement],
     now: datetime,
     settings: Settings,
@@ -198,5 +200,5 @@ def among_others(
     )
 
 
-def _steals_from(choice: Choice, leaving: set[str]) -> bool:
+def _steals_from(choice: LeaseChoice, leaving: set[str]) -> bool:
     return choice.why is ClaimReason.STEAL and choice.lease.lease_owner in leaving

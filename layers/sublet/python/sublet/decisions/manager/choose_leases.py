@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from sublet.decisions.manager.fleet_kind import NO_LEADER, NOT_HEARD_OF_FOR, Fleet, given_to
 from sublet.decisions.manager.liveness import Sighting, idle_time, is_expired, is_very_old
-from sublet.decisions.manager.stealing import Holdings, fair_share, steal
+from sublet.decisions.manager.stealing import LeaseHoldings, fair_share, steal
 from sublet.decisions.session.crash_caution import pause_before
 from sublet.decisions.time_and_chance import Chance
 from sublet.protocol.lease import Lease
@@ -42,13 +42,13 @@ class ClaimReason(StrEnum):
 NONE_UNDER_WAY: Mapping[str, str] = MappingProxyType({})
 
 
-class Choice(Struct, frozen=True):
+class LeaseChoice(Struct, frozen=True):
     lease: Lease
     worker_id: str
     why: ClaimReason
 
 
-class Standing(Struct, frozen=True):
+class FleetBalance(Struct, frozen=True):
     """The figures behind a choice: the fleet's state before it.
 
     leases     in play: held by live owners, or free
@@ -65,9 +65,9 @@ class Standing(Struct, frozen=True):
     held: int
 
 
-class Chosen(Struct, frozen=True):
-    choices: tuple[Choice, ...]
-    standing: Standing
+class ChosenLeases(Struct, frozen=True):
+    choices: tuple[LeaseChoice, ...]
+    standing: FleetBalance
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _Market:
     live       those leases, by worker id
     """
 
-    assigned: tuple[Choice, ...]
+    assigned: tuple[LeaseChoice, ...]
     available: tuple[tuple[Lease, ClaimReason], ...]
     unneeded: int
     urgent: frozenset[str]
@@ -105,7 +105,7 @@ def choose_leases(
     fleet: Fleet = NO_LEADER,
     paused: Collection[str] = (),
     left_alone: Collection[str] = (),
-) -> Chosen:
+) -> ChosenLeases:
     """Choose leases for each of our own `worker_count`; a lease is chosen at most once.
 
     A lease may be chosen once every parent has ended or has no lease (KCL's BlockOnParentShardTask). A lease whose row
@@ -132,17 +132,17 @@ def choose_leases(
         left_alone,
     )
     standing = _standing(market, settings, worker_ids)
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[LeaseChoice, ...] = ()
     if market.available:
         choices = _take(market, settings, worker_ids)
     elif settings.steals and not fleet.is_led:
         choices = _steal(market, now, chance, settings, worker_ids)
-    return Chosen(market.assigned + choices, standing)
+    return ChosenLeases(market.assigned + choices, standing)
 
 
-def _standing(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> Standing:
+def _standing(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> FleetBalance:
     available = len(market.available)
-    return Standing(
+    return FleetBalance(
         market.held.total() + available + market.unneeded,
         available,
         len(market.held),
@@ -153,10 +153,10 @@ def _standing(market: _Market, settings: Settings, worker_ids: Sequence[str]) ->
 
 def _steal(
     market: _Market, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
-) -> tuple[Choice, ...]:
-    holdings = Holdings(market.held, market.live, market.stealable)
+) -> tuple[LeaseChoice, ...]:
+    holdings = LeaseHoldings(market.held, market.live, market.stealable)
     moves = steal(holdings, now, chance, settings, worker_ids)
-    return tuple(Choice(lease, thief, ClaimReason.STEAL) for lease, thief in moves)
+    return tuple(LeaseChoice(lease, thief, ClaimReason.STEAL) for lease, thief in moves)
 
 
 def _look(
@@ -175,7 +175,7 @@ def _look(
 ) -> _Market:
     ours = frozenset(worker_ids)
     unfinished = {lease.shard_id for lease in leases if not lease.is_ended}.union(malformed)
-    assigned: list[Choice] = []
+    assigned: list[LeaseChoice] = []
     available: list[tuple[Lease, ClaimReason]] = []
     stealable: dict[str, list[Lease]] = {}
     is_led = fleet.is_led
@@ -192,7 +192,7 @@ def _look(
         elif (given := given_to(lease, ours, fleet)) is not None:
             live[given].append(lease)
             if ready and _has_rested(lease, sightings, now, settings):
-                assigned.append(Choice(lease, given, ClaimReason.ASSIGNED))
+                assigned.append(LeaseChoice(lease, given, ClaimReason.ASSIGNED))
         elif owner is None or is_expired(
             lease, sightings, now, _patience(lease, sightings, settings) if is_led else settings.failover_time
         ):
@@ -247,7 +247,7 @@ def _why(lease: Lease, recently_ended: frozenset[str]) -> ClaimReason:
     return ClaimReason.FREE if lease.actual_owner is None else ClaimReason.EXPIRED
 
 
-def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[Choice, ...]:
+def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tuple[LeaseChoice, ...]:
     """Share urgent leases among our own worker ids whatever the fair share, then the rest within it.
 
     They are shared evenly, since our own worker ids never steal from each other. Four leases for three of them are 2,
@@ -264,14 +264,14 @@ def _take(market: _Market, settings: Settings, worker_ids: Sequence[str]) -> tup
             settings.enable_priority_lease_assignment and one[0].lease_key in market.urgent
         )
         (urgent if first else rest).append(one)
-    chosen: list[Choice] = []
+    chosen: list[LeaseChoice] = []
     for turn, worker_id in enumerate(worker_ids):
         before = market.held[worker_id]
         limit = min(before + settings.leases_to_acquire, settings.max_leases_for_worker)
         for pool, most in ((urgent, limit), (rest, min(target, limit))):
             share = min(most, _even_share(market, worker_ids[turn:], len(pool)))
             while pool and market.held[worker_id] < share:
-                chosen.append(Choice(pool[0][0], worker_id, pool.popleft()[1]))
+                chosen.append(LeaseChoice(pool[0][0], worker_id, pool.popleft()[1]))
                 market.held[worker_id] += 1
     return tuple(chosen)
 

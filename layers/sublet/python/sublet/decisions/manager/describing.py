@@ -16,7 +16,7 @@ PATIENCE = timedelta(seconds=10)
 """How long to wait for a process that has started to ask."""
 
 
-class Doubt(Enum):
+class DescriptionDoubt(Enum):
     """Why a remembered description may be another stream's."""
 
     NONE = "none"
@@ -25,24 +25,24 @@ class Doubt(Enum):
 
 
 _KNOWN_FOR = {
-    Doubt.NONE: timedelta(minutes=5),
-    Doubt.SUSPECTS: timedelta(0),
-    Doubt.OTHER_NAME: timedelta(0),
+    DescriptionDoubt.NONE: timedelta(minutes=5),
+    DescriptionDoubt.SUSPECTS: timedelta(0),
+    DescriptionDoubt.OTHER_NAME: timedelta(0),
 }
 """How long a description is used."""
 
 
-def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_suspects: bool) -> Doubt:
+def doubt_of(placement: Placement, stream: str, stream_arn: str | None, *, has_suspects: bool) -> DescriptionDoubt:
     """`stream`, `stream_arn`: the stream being read. NONE if nothing is remembered."""
     if placement.last is None:
-        return Doubt.NONE
+        return DescriptionDoubt.NONE
     arn = placement.last.identity.arn
     if StreamArn.parse(arn).stream != stream or stream_arn not in (None, arn):
-        return Doubt.OTHER_NAME
-    return Doubt.SUSPECTS if has_suspects else Doubt.NONE
+        return DescriptionDoubt.OTHER_NAME
+    return DescriptionDoubt.SUSPECTS if has_suspects else DescriptionDoubt.NONE
 
 
-def is_known(placement: Placement, now: datetime, doubt: Doubt) -> bool:
+def is_known(placement: Placement, now: datetime, doubt: DescriptionDoubt) -> bool:
     """Whether the remembered description is recent enough. A time in the future counts as one as far in the past."""
     return placement.last is not None and abs(now - placement.last.at) < _KNOWN_FOR[doubt]
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
 from sublet.protocol.lease import Lease, LeaseFence
 
 WORKER_STARTS_WITHIN = timedelta(seconds=10)
@@ -24,7 +24,7 @@ PROMPTED_TICK_ENDS_WITHIN = timedelta(seconds=30)
 """Several times what a tick takes over ten thousand shards. After that a prompt starts a tick of its own again."""
 
 
-class Dispatched(Struct, frozen=True):
+class DispatchedWorker(Struct, frozen=True):
     """A worker with this id was sent for a lease whose row was then as in `seen`."""
 
     seen: LeaseFence
@@ -33,10 +33,12 @@ class Dispatched(Struct, frozen=True):
     at: datetime
 
 
-NOTHING: Mapping[str, Dispatched] = MappingProxyType({})
+NOTHING: Mapping[str, DispatchedWorker] = MappingProxyType({})
 
 
-def under_way(dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime) -> Mapping[str, Dispatched]:
+def under_way(
+    dispatched: Mapping[str, DispatchedWorker], leases: Iterable[Lease], now: datetime
+) -> Mapping[str, DispatchedWorker]:
     """Returns, by lease key, the dispatches whose worker may still come: it has not acquired the lease, and its time to
     start is not over.
     """
@@ -50,8 +52,8 @@ def under_way(dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now
 
 
 def after_choices(
-    dispatched: Mapping[str, Dispatched], choices: Iterable[Choice], now: datetime
-) -> Mapping[str, Dispatched]:
+    dispatched: Mapping[str, DispatchedWorker], choices: Iterable[LeaseChoice], now: datetime
+) -> Mapping[str, DispatchedWorker]:
     """The dispatches to remember, including leases acquired by now, since the next tick's scan may be older than the
     acquire.
     """
@@ -59,7 +61,7 @@ def after_choices(
     return {
         **recent,
         **{
-            choice.lease.lease_key: Dispatched(
+            choice.lease.lease_key: DispatchedWorker(
                 choice.lease.fence, choice.worker_id, choice.why is ClaimReason.STEAL, now
             )
             for choice in choices
@@ -81,7 +83,7 @@ def may_steal_as_it_stands(
 
 
 def asked_of(
-    worker_ids: Collection[str], dispatched: Mapping[str, Dispatched], leases: Iterable[Lease], now: datetime
+    worker_ids: Collection[str], dispatched: Mapping[str, DispatchedWorker], leases: Iterable[Lease], now: datetime
 ) -> frozenset[str]:
     """Lease keys that these worker ids hold and that another worker is on its way to steal."""
     return frozenset(
@@ -101,7 +103,7 @@ def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
     return abs(now - at) < within
 
 
-def _stands(sent: Dispatched, lease: Lease) -> bool:
+def _stands(sent: DispatchedWorker, lease: Lease) -> bool:
     """Whether the dispatch still applies. The owner of a lease to be stolen may heartbeat or release it before the
     thief comes.
     """

@@ -15,7 +15,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.protocol.lease import Lease
-from sublet.protocol.worker_report import ASSIGNING_VERSIONS, Place, WorkerReport
+from sublet.protocol.worker_report import ASSIGNING_VERSIONS, ReportPlace, WorkerReport
 from sublet.settings import KclFleet, Mode, Settings
 
 REPORTED_EVERY = timedelta(seconds=30)
@@ -51,7 +51,7 @@ class Fleet(Struct, frozen=True):
 
     kind: FleetKind = FleetKind.EACH_FOR_ITSELF
     members: frozenset[str] = frozenset()
-    place: Place | None = None
+    place: ReportPlace | None = None
     joining: frozenset[str] = frozenset()
     """Other worker ids that have just announced that they join: they count as workers before they hold anything."""
 
@@ -86,7 +86,7 @@ def fleet_of(
     """
     others = [report for report in reports if report.worker_id not in own_worker_ids and is_alive(report, now)]
     places = {report.place for report in others}
-    place = next((place for place in (Place.LEASE_TABLE, Place.OWN_TABLE) if place in places), None)
+    place = next((place for place in (ReportPlace.LEASE_TABLE, ReportPlace.OWN_TABLE) if place in places), None)
     if settings.kcl_fleet is KclFleet.V2:
         return NO_LEADER
     assigns = bool(others) and (client_version is None or client_version in ASSIGNING_VERSIONS)

@@ -29,7 +29,7 @@ class GroupMove(NamedTuple):
     thief: str
 
 
-class _Unit(NamedTuple):
+class _MovableLease(NamedTuple):
     """One lease that a worker may give or take. `held`: how many the worker has just before, by the plan."""
 
     held: int
@@ -91,27 +91,29 @@ def moves_between_groups(
     return tuple(moves)
 
 
-def _to_give(held: Mapping[str, int], stealable: Mapping[str, int], target: int, rank: Rank) -> Iterable[_Unit]:
+def _to_give(held: Mapping[str, int], stealable: Mapping[str, int], target: int, rank: Rank) -> Iterable[_MovableLease]:
     for worker_id, count in held.items():
         spare = min(count - target + 1, stealable.get(worker_id, 0))
         place = rank(worker_id) if spare > 0 else b""
-        yield from (_Unit(count - given, place, worker_id) for given in range(spare))
+        yield from (_MovableLease(count - given, place, worker_id) for given in range(spare))
 
 
-def _to_take(held: Mapping[str, int], thieves: Collection[str], target: int, most: int, rank: Rank) -> Iterable[_Unit]:
+def _to_take(
+    held: Mapping[str, int], thieves: Collection[str], target: int, most: int, rank: Rank
+) -> Iterable[_MovableLease]:
     for worker_id in thieves:
         room = min(target - held[worker_id], most)
         place = rank(worker_id)
-        yield from (_Unit(held[worker_id] + taken, place, worker_id) for taken in range(room))
+        yield from (_MovableLease(held[worker_id] + taken, place, worker_id) for taken in range(room))
 
 
 def _next_last(
-    groups: Mapping[str, str], units: Iterable[_Unit], *, is_descending: bool = False
-) -> dict[str, list[_Unit]]:
+    groups: Mapping[str, str], units: Iterable[_MovableLease], *, is_descending: bool = False
+) -> dict[str, list[_MovableLease]]:
     """Returns the units by group, sorted so that the next one can be popped: the most leases first, or the fewest if
     `is_descending`.
     """
-    queues: dict[str, list[_Unit]] = {}
+    queues: dict[str, list[_MovableLease]] = {}
     for unit in units:
         queues.setdefault(groups[unit.worker_id], []).append(unit)
     for queue in queues.values():
@@ -119,7 +121,7 @@ def _next_last(
     return queues
 
 
-def _pop(queues: dict[str, list[_Unit]], group: str) -> str:
+def _pop(queues: dict[str, list[_MovableLease]], group: str) -> str:
     unit = queues[group].pop()
     if not queues[group]:
         del queues[group]

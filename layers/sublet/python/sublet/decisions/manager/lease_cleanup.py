@@ -25,7 +25,7 @@ class DeleteReason(StrEnum):
     """Its shard is not listed. Only a candidate: ask the stream for that shard before deleting."""
 
 
-class Deletion(Struct, frozen=True):
+class LeaseDeletion(Struct, frozen=True):
     lease: Lease
     why: DeleteReason
 
@@ -36,7 +36,7 @@ _NOT_UNDER_WAY = frozenset({Sentinel.TRIM_HORIZON.value, Sentinel.AT_TIMESTAMP.v
 
 def plan_lease_cleanup(
     leases: Sequence[Lease], shards: Sequence[Shard], malformed: Collection[str] = ()
-) -> tuple[Deletion, ...]:
+) -> tuple[LeaseDeletion, ...]:
     """The leases to delete, in the order of `leases`.
 
     A chain of completed leases goes one generation per tick, oldest first: each waits until its parent's row is gone.
@@ -49,12 +49,12 @@ def plan_lease_cleanup(
     children = children_by_parent(shards)
     listed = {shard.shard_id for shard in shards}
     whole = not gaps(shard.hash_key_range for shard in shards if shard.is_open)
-    deletions: list[Deletion] = []
+    deletions: list[LeaseDeletion] = []
     for lease in leases:
         if _is_completed(lease, by_shard, standing, children):
-            deletions.append(Deletion(lease, DeleteReason.COMPLETED))
+            deletions.append(LeaseDeletion(lease, DeleteReason.COMPLETED))
         elif whole and lease.shard_id not in listed:
-            deletions.append(Deletion(lease, DeleteReason.GARBAGE))
+            deletions.append(LeaseDeletion(lease, DeleteReason.GARBAGE))
     return tuple(deletions)
 
 

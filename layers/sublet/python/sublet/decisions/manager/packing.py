@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
-from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
+from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.time_and_chance import Chance
 from sublet.settings import Settings
 
@@ -19,7 +19,7 @@ _ITEM_ID_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeaseClaim:
     """One lease that a worker is sent for. The acquire succeeds only if owner and counter are still as seen."""
 
     lease_key: str
@@ -43,7 +43,7 @@ class WorkerItem:
 
     item_id: str
     worker_id: str
-    claims: tuple[Claim, ...]
+    claims: tuple[LeaseClaim, ...]
     windows_left: int
     dispatched_at: datetime | None = None
     leases_max: int | None = None
@@ -51,7 +51,7 @@ class WorkerItem:
 
 
 def pack(
-    choices: Sequence[Choice],
+    choices: Sequence[LeaseChoice],
     settings: Settings,
     chance: Chance,
     now: datetime | None = None,
@@ -64,7 +64,7 @@ def pack(
     its worker never holds more leases at once than it was sent for: when a shard ends, the other leases of its worker
     id are not counted.
     """
-    by_worker: dict[str, list[Choice]] = {}
+    by_worker: dict[str, list[LeaseChoice]] = {}
     for choice in choices:
         by_worker.setdefault(choice.worker_id, []).append(choice)
     return tuple(
@@ -87,18 +87,18 @@ def executions(items: Sequence[WorkerItem]) -> list[list[WorkerItem]]:
     return [list(items[first : first + MAP_ITEMS_MAX]) for first in range(0, len(items), MAP_ITEMS_MAX)]
 
 
-def _claim(choice: Choice) -> Claim:
-    return Claim(*choice.lease.fence, why=choice.why)
+def _claim(choice: LeaseChoice) -> LeaseClaim:
+    return LeaseClaim(*choice.lease.fence, why=choice.why)
 
 
-def _groups(choices: Sequence[Choice], at_most: int) -> list[tuple[Choice, ...]]:
+def _groups(choices: Sequence[LeaseChoice], at_most: int) -> list[tuple[LeaseChoice, ...]]:
     """Leases that have to be tried alone get an item each; the others share as few items as possible."""
-    alone = [choice for choice in choices if caution(choice.lease) >= Caution.ALONE]
-    together = [choice for choice in choices if caution(choice.lease) < Caution.ALONE]
+    alone = [choice for choice in choices if caution(choice.lease) >= CrashCaution.ALONE]
+    together = [choice for choice in choices if caution(choice.lease) < CrashCaution.ALONE]
     return [*(_evenly(together, at_most) if together else ()), *((choice,) for choice in alone)]
 
 
-def _evenly(choices: Sequence[Choice], at_most: int) -> list[tuple[Choice, ...]]:
+def _evenly(choices: Sequence[LeaseChoice], at_most: int) -> list[tuple[LeaseChoice, ...]]:
     count = -(-len(choices) // at_most)
     size, larger = divmod(len(choices), count)
     starts = [n * size + min(n, larger) for n in range(count + 1)]

@@ -12,7 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sublet.decisions.session.quiet import MILLISECOND, NOTHING_WALKED, Walked
+from sublet.decisions.session.quiet import MILLISECOND, NOTHING_WALKED, WalkedUntil
 from sublet.decisions.session.read_position import ReadPosition, not_yet_handled
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.lease import Lease
@@ -44,7 +44,7 @@ class Probe(Struct, frozen=True):
     is_quiet: bool = False
     is_at_tip: bool = False
     is_ended: bool = False
-    walked: Walked = NOTHING_WALKED
+    walked: WalkedUntil = NOTHING_WALKED
 
     @property
     def answer(self) -> ProbeResult:

@@ -17,7 +17,7 @@ from sublet.settings import Balance, Settings
 
 
 @dataclass(slots=True)
-class Holdings:
+class LeaseHoldings:
     """Which worker has which leases. A working copy: `held` and `stealable` change as leases are chosen.
 
     held       the number of live leases of each worker, our own included
@@ -43,7 +43,7 @@ def fair_share(leases: int, workers: int, settings: Settings) -> int:
 
 
 def steal(
-    holdings: Holdings, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+    holdings: LeaseHoldings, now: datetime, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
     """Steals for each of our own `worker_ids`, which do not steal from each other.
 
@@ -61,7 +61,7 @@ def steal(
 
 
 def _by_counts(
-    holdings: Holdings, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+    holdings: LeaseHoldings, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
     """Each worker id steals up to `max_leases_to_steal_at_one_time` from the busiest worker that is not ours (a tie:
     first by name).
@@ -96,7 +96,7 @@ def _how_many(mine: int, theirs: int, target: int, settings: Settings) -> int:
 
 
 def _by_groups(
-    holdings: Holdings, rank: Rank, chance: Chance, settings: Settings, worker_ids: Sequence[str]
+    holdings: LeaseHoldings, rank: Rank, chance: Chance, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
     """Our share of the moves between groups. A worker id that has no such move steals within its own group by KCL's
     rule.
@@ -123,9 +123,9 @@ def _by_groups(
     return tuple(moves)
 
 
-def _of_group(holdings: Holdings, groups: Mapping[str, str], group: str) -> Holdings:
+def _of_group(holdings: LeaseHoldings, groups: Mapping[str, str], group: str) -> LeaseHoldings:
     """Returns the holdings as if this group's workers were the only ones."""
-    return Holdings(
+    return LeaseHoldings(
         Counter({one: held for one, held in holdings.held.items() if groups[one] == group}),
         holdings.live,
         {owner: leases for owner, leases in holdings.stealable.items() if groups[owner] == group and leases},
@@ -133,7 +133,7 @@ def _of_group(holdings: Holdings, groups: Mapping[str, str], group: str) -> Hold
 
 
 def _by_throughput(
-    holdings: Holdings, rank: Rank, settings: Settings, worker_ids: Sequence[str]
+    holdings: LeaseHoldings, rank: Rank, settings: Settings, worker_ids: Sequence[str]
 ) -> tuple[LeaseMove, ...]:
     moves = moves_by_throughput(
         {worker_id: holdings.live.get(worker_id, ()) for worker_id in holdings.held},
@@ -150,7 +150,7 @@ def _most(settings: Settings) -> int:
     return min(settings.max_leases_to_steal_at_one_time, settings.leases_to_acquire)
 
 
-def _moved(victim: str, thief: str, holdings: Holdings) -> LeaseMove:
+def _moved(victim: str, thief: str, holdings: LeaseHoldings) -> LeaseMove:
     holdings.held[victim] -= 1
     holdings.held[thief] += 1
     return LeaseMove(holdings.stealable[victim].pop(), thief)

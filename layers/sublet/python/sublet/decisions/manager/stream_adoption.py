@@ -18,7 +18,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity
 
 
-class Evidence(StrEnum):
+class ForeignLeaseEvidence(StrEnum):
     """What makes a lease look like another stream's."""
 
     NOT_LISTED = "not_listed"
@@ -29,12 +29,12 @@ class Evidence(StrEnum):
     """Kinesis does not accept its checkpoint for its shard."""
 
 
-class Suspect(Struct, frozen=True):
+class SuspectLease(Struct, frozen=True):
     lease: Lease
-    why: Evidence
+    why: ForeignLeaseEvidence
 
 
-def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect, ...]:
+def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[SuspectLease, ...]:
     """Leases that may belong to another stream, in a table that does not record its stream yet: KCL's does not.
 
     `shards` is the full listing. An ended lease proves nothing: Kinesis forgets a closed shard before KCL deletes its
@@ -46,9 +46,9 @@ def suspects(leases: Iterable[Lease], shards: Sequence[Shard]) -> tuple[Suspect,
         if lease.is_ended:
             continue
         if lease.shard_id not in starts:
-            found.append(Suspect(lease, Evidence.NOT_LISTED))
+            found.append(SuspectLease(lease, ForeignLeaseEvidence.NOT_LISTED))
         elif lease.checkpoint.is_sequence_number and int(lease.checkpoint.sequence_number) < starts[lease.shard_id]:
-            found.append(Suspect(lease, Evidence.BEFORE_ITS_SHARD))
+            found.append(SuspectLease(lease, ForeignLeaseEvidence.BEFORE_ITS_SHARD))
     return tuple(found)
 
 
@@ -69,12 +69,12 @@ def other_stream(application: str, known: StreamIdentity, found: StreamIdentity)
     )
 
 
-def other_streams_lease(application: str, suspect: Suspect, found: StreamIdentity) -> StreamNotAdopted:
+def other_streams_lease(application: str, suspect: SuspectLease, found: StreamIdentity) -> StreamNotAdopted:
     lease = suspect.lease
     because = {
-        Evidence.NOT_LISTED: "the stream has no such shard",
-        Evidence.BEFORE_ITS_SHARD: f"its checkpoint {lease.checkpoint} is older than that shard",
-        Evidence.REFUSED: f"the stream does not accept its checkpoint {lease.checkpoint}",
+        ForeignLeaseEvidence.NOT_LISTED: "the stream has no such shard",
+        ForeignLeaseEvidence.BEFORE_ITS_SHARD: f"its checkpoint {lease.checkpoint} is older than that shard",
+        ForeignLeaseEvidence.REFUSED: f"the stream does not accept its checkpoint {lease.checkpoint}",
     }[suspect.why]
     return StreamNotAdopted(
         f"lease {lease.lease_key} of application {application} does not belong to stream {found}: {because}. "

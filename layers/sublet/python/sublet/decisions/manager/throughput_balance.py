@@ -29,13 +29,13 @@ class LeaseMove(NamedTuple):
     thief: str
 
 
-class _Weighed(NamedTuple):
+class _WeighedLease(NamedTuple):
     kbps: float
     lease: Lease
 
 
 @dataclass(slots=True)
-class _Worker:
+class _WorkerLoad:
     """A worker's load after the moves so far. `place`: among workers with equal loads, by `Rank`.
 
     spare   KB a second that it may still lose in this tick
@@ -46,7 +46,7 @@ class _Worker:
     place: bytes
     kbps: float
     spare: float
-    leases: list[_Weighed]
+    leases: list[_WeighedLease]
     has_given: bool = False
 
 
@@ -66,7 +66,7 @@ def moves_by_throughput(
     loads = {owner: sum(weighed[lease.lease_key].kbps for lease in leases) for owner, leases in live.items()}
     mean = fmean(loads.values()) if loads else 0.0
     workers = {
-        owner: _Worker(
+        owner: _WorkerLoad(
             owner,
             rank(owner),
             load,
@@ -76,7 +76,7 @@ def moves_by_throughput(
         for owner, load in loads.items()
     }
     takers = sorted((workers[one] for one in thieves if loads[one] < mean), key=lambda one: (one.kbps, one.place))
-    plan = _Plan(mean, [worker for worker in workers.values() if worker.kbps > mean], rank)
+    plan = _BalancePlan(mean, [worker for worker in workers.values() if worker.kbps > mean], rank)
     return tuple(
         LeaseMove(lease, taker.worker_id)
         for taker in takers
@@ -85,7 +85,7 @@ def moves_by_throughput(
     )
 
 
-def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _Weighed]:
+def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _WeighedLease]:
     """Each lease's throughput, by lease key. A lease that was not measured counts as the mean of the others."""
     rates = {
         lease.lease_key: lease.throughput_kbps
@@ -93,10 +93,10 @@ def _weighed(live: Mapping[str, Sequence[Lease]]) -> Mapping[str, _Weighed]:
         if lease.throughput_kbps is not None and isfinite(lease.throughput_kbps)
     }
     unmeasured = fmean(rates.values()) if rates else 1.0
-    return {lease.lease_key: _Weighed(rates.get(lease.lease_key, unmeasured), lease) for lease in _all_of(live)}
+    return {lease.lease_key: _WeighedLease(rates.get(lease.lease_key, unmeasured), lease) for lease in _all_of(live)}
 
 
-def _movable(leases: Iterable[Lease], weighed: Mapping[str, _Weighed]) -> list[_Weighed]:
+def _movable(leases: Iterable[Lease], weighed: Mapping[str, _WeighedLease]) -> list[_WeighedLease]:
     found = (weighed[lease.lease_key] for lease in leases)
     return sorted((one for one in found if one.kbps > 0), key=lambda one: (one.kbps, one.lease.lease_key))
 
@@ -106,12 +106,12 @@ def _all_of(live: Mapping[str, Sequence[Lease]]) -> Iterable[Lease]:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _BalancePlan:
     mean: float
-    victims: list[_Worker]
+    victims: list[_WorkerLoad]
     rank: Rank
 
-    def next_for(self, taker: _Worker) -> Lease | None:
+    def next_for(self, taker: _WorkerLoad) -> Lease | None:
         """The next lease for this taker, from the busiest worker that has a suitable one."""
         if taker.kbps >= self.mean:
             return None
@@ -123,14 +123,14 @@ class _Plan:
                 return one.lease
         return None
 
-    def _is_worth_it(self, victim: _Worker, taker: _Worker) -> bool:
+    def _is_worth_it(self, victim: _WorkerLoad, taker: _WorkerLoad) -> bool:
         """Whether one of the two is out of bounds. A third worker may be out of bounds without a remedy (a single hot
         lease), which is no reason to move other leases.
         """
         band = THRESHOLD * self.mean
         return victim.kbps > self.mean + band or taker.kbps < self.mean - band
 
-    def _fitting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
+    def _fitting(self, victim: _WorkerLoad, taker: _WorkerLoad) -> _WeighedLease | None:
         """A lease that takes neither of them across the mean, and not more from the victim than may move at a time. It
         is one of the heavier half, since a few moves are better than many.
         """
@@ -139,7 +139,7 @@ class _Plan:
         heavier = (one for one in fitting if 2 * one.kbps >= fitting[-1].kbps)
         return min(heavier, key=lambda one: self.rank(one.lease.lease_key), default=None)
 
-    def _overshooting(self, victim: _Worker, taker: _Worker) -> _Weighed | None:
+    def _overshooting(self, victim: _WorkerLoad, taker: _WorkerLoad) -> _WeighedLease | None:
         """KCL's allowThroughputOvershoot: the lightest lease, if all are too heavy. Only if the taker then has clearly
         less than the victim had: otherwise the lease would come back with the next fluctuation.
         """
@@ -150,7 +150,7 @@ class _Plan:
         return lightest if is_clear else None
 
 
-def _move(one: _Weighed, victim: _Worker, taker: _Worker) -> None:
+def _move(one: _WeighedLease, victim: _WorkerLoad, taker: _WorkerLoad) -> None:
     victim.leases.remove(one)
     victim.has_given = True
     victim.spare -= one.kbps

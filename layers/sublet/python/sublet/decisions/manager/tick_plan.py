@@ -18,17 +18,17 @@ from sublet.decisions.manager.announcing import (
     ask_first,
     joining,
 )
-from sublet.decisions.manager.choose_leases import Choice, Standing, choose_leases
-from sublet.decisions.manager.dispatching import NOTHING, Dispatched, after_choices, under_way
+from sublet.decisions.manager.choose_leases import FleetBalance, LeaseChoice, choose_leases
+from sublet.decisions.manager.dispatching import NOTHING, DispatchedWorker, after_choices, under_way
 from sublet.decisions.manager.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
 from sublet.decisions.manager.hash_range_audit import holes
-from sublet.decisions.manager.lease_cleanup import DeleteReason, Deletion, plan_lease_cleanup
+from sublet.decisions.manager.lease_cleanup import DeleteReason, LeaseDeletion, plan_lease_cleanup
 from sublet.decisions.manager.liveness import Sighting, is_expired, observe
 from sublet.decisions.manager.packing import WorkerItem, pack
 from sublet.decisions.manager.probe import Probe
 from sublet.decisions.manager.quiet_shards import choose_asked, needing_no_worker
 from sublet.decisions.manager.shard_sync import ShardSyncPlan, plan_shard_sync, together
-from sublet.decisions.manager.unread_shards import NONE_UNREAD, Probes, UnreadShard, choose_probes
+from sublet.decisions.manager.unread_shards import NONE_UNREAD, ProbeSelection, UnreadShard, choose_probes
 from sublet.decisions.session.control import held, paused
 from sublet.decisions.streams.chosen_streams import NONE_KNOWN, KnownStream
 from sublet.decisions.streams.stream_parts import ListedStream, parts_of
@@ -45,7 +45,7 @@ from sublet.settings import Settings
 NONE_ASKED: Mapping[str, Probe] = MappingProxyType({})
 
 
-class Look(Struct, frozen=True):
+class TickLook(Struct, frozen=True):
     """What one tick read. The leases were scanned before the shards were listed: otherwise a new shard's lease looks
     orphaned.
 
@@ -58,7 +58,7 @@ class Look(Struct, frozen=True):
     shards: Sequence[Shard]
     sightings: Mapping[str, Sighting]
     at: datetime
-    dispatched: Mapping[str, Dispatched] = NOTHING
+    dispatched: Mapping[str, DispatchedWorker] = NOTHING
     unread: Mapping[str, UnreadShard] = NONE_UNREAD
     round: int = 0
     """The round of the last dispatch: see `SightingStore.keep_dispatched`."""
@@ -87,17 +87,17 @@ class TickPlan(Struct, frozen=True):
     """What to write, in this order: creations, deletions, sightings, dispatches; then dispatch."""
 
     sync: ShardSyncPlan
-    deletions: tuple[Deletion, ...]
+    deletions: tuple[LeaseDeletion, ...]
     sightings: Mapping[str, Sighting]
-    dispatched: Mapping[str, Dispatched]
+    dispatched: Mapping[str, DispatchedWorker]
     """The dispatches of this and earlier ticks, while the worker may still be on its way."""
-    choices: tuple[Choice, ...]
+    choices: tuple[LeaseChoice, ...]
     items: tuple[WorkerItem, ...]
-    standing: Standing
+    standing: FleetBalance
     fleet: Fleet
     reports: ReportPlan
     """The reports of our own worker ids."""
-    probes: Probes
+    probes: ProbeSelection
     """Leases about whose shards to ask Kinesis after everything else, because no worker reports on them."""
     needing_no_worker: frozenset[str]
     """Keys of leases without an owner that no worker is sent for, because nothing waits in their shards."""
@@ -121,7 +121,7 @@ class TickPlan(Struct, frozen=True):
     """
 
 
-def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:
+def asked_first(look: TickLook, settings: Settings) -> tuple[Lease, ...]:
     """The leases whose shards to probe before the plan is made."""
     sent = under_way(look.dispatched, look.scan.leases, look.at)
     stopped = paused(look.control, look.scan.leases, look.at)
@@ -129,7 +129,7 @@ def asked_first(look: Look, settings: Settings) -> tuple[Lease, ...]:
     return choose_asked(look.scan.leases, sent.keys() | stopped.keys(), unreadable, look.at, settings)
 
 
-def has_new_leases(look: Look, scan: LeaseScan) -> bool:
+def has_new_leases(look: TickLook, scan: LeaseScan) -> bool:
     """Whether a later scan has leases that the look has not."""
     return not _keys(scan) <= _keys(look.scan) | {lease.lease_key for lease in look.elsewhere}
 
@@ -138,7 +138,7 @@ def _keys(scan: LeaseScan) -> set[str]:
     return {lease.lease_key for lease in scan.leases} | {row.lease_key for row in scan.malformed}
 
 
-def plan_tick(look: Look, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
+def plan_tick(look: TickLook, chance: Chance, settings: Settings, *, asks: bool = False) -> TickPlan:
     """`asks`: request leases before stealing them, once every process has read the announcement.
 
     Leases that this tick creates are chosen by this tick: if another manager creates them first, they are the same.
@@ -237,12 +237,12 @@ class _PlannedTable(Struct, frozen=True):
     """
 
     sync: ShardSyncPlan
-    deletions: tuple[Deletion, ...]
+    deletions: tuple[LeaseDeletion, ...]
     leases: list[Lease]
     waited_for: frozenset[str]
 
 
-def _planned_table(look: Look, settings: Settings) -> _PlannedTable:
+def _planned_table(look: TickLook, settings: Settings) -> _PlannedTable:
     parts = parts_of(look.scan, look.shards, look.streams, settings.start_position)
     listed = [part for part in parts if part.is_listed_now]
     sync = together([plan_shard_sync(part.leases, part.malformed, part.shards, part.start) for part in listed])
@@ -264,7 +264,7 @@ def _may_grow(leases: Sequence[Lease], settings: Settings) -> bool:
     return 2 * sum(not lease.is_ended for lease in leases) <= settings.max_leases_for_worker
 
 
-def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[int, int]:
+def _totals(leases: Sequence[Lease], look: TickLook, settings: Settings) -> tuple[int, int]:
     """The shards in play, and how many of them are covered by a lease, over all streams."""
     total_shards = total_leases = 0
     now = replace(look.scan, leases=tuple(leases))
@@ -277,7 +277,7 @@ def _totals(leases: Sequence[Lease], look: Look, settings: Settings) -> tuple[in
     return total_shards, total_leases
 
 
-def _has_just_joined(look: Look, settings: Settings) -> bool:
+def _has_just_joined(look: TickLook, settings: Settings) -> bool:
     """Whether this process has just announced that it joins. Then it scans again in a second, so that processes that
     start together share an application's first leases.
     """

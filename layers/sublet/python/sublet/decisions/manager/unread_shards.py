@@ -73,7 +73,7 @@ class StandsStill(Struct, frozen=True):
 NONE_UNREAD: Mapping[str, UnreadShard] = MappingProxyType({})
 
 
-class Probes(NamedTuple):
+class ProbeSelection(NamedTuple):
     """Leases whose shards to ask about, without and with a live owner."""
 
     unheld: tuple[Lease, ...] = ()
@@ -89,7 +89,7 @@ def choose_probes(
     settings: Settings,
     waits_for: Iterable[str] = (),
     found_quiet: Collection[str] = (),
-) -> Probes:
+) -> ProbeSelection:
     """Chooses first the shards that are known to stand still, then those that have shown nothing for longest. Leaves
     out shards that were read to their tip a moment ago, or that wait for a parent. `waits_for`: shards whose rows are
     unreadable. `found_quiet`: leases whose shards this tick has found quiet.
@@ -104,7 +104,7 @@ def choose_probes(
         heard_of = _heard_of(lease)
         if may_be_read(lease, unfinished) and (heard_of is None or abs(now - heard_of) >= lately):
             candidates[is_held].append(lease)
-    return Probes(
+    return ProbeSelection(
         _most_urgent(candidates[False], unread, PROBES_MAX, now, chance),
         _most_urgent(candidates[True], unread, HELD_PROBES_MAX, now, chance),
     )
@@ -140,7 +140,7 @@ def may_be_read(lease: Lease, unfinished: Collection[str]) -> bool:
     return not lease.is_ended and not is_unopened(lease) and lease.parent_shard_ids.isdisjoint(unfinished)
 
 
-def first_probes(chosen: Probes, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:
+def first_probes(chosen: ProbeSelection, unread: Mapping[str, UnreadShard]) -> Mapping[str, Probe]:
     """The probes before their first page, by lease key."""
     return {
         lease.lease_key: probe

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.errors import EventError
 
 
@@ -52,7 +52,7 @@ def item_from_json(event: object) -> WorkerItem:
     )
 
 
-def _claim(value: object, at: str) -> Claim:
+def _claim(value: object, at: str) -> LeaseClaim:
     fields = _object(value, at)
     owner = _field(fields, "lease_owner", f"{at}.lease_owner")
     if owner is not None and not isinstance(owner, str):
@@ -60,7 +60,7 @@ def _claim(value: object, at: str) -> Claim:
     why = _field(fields, "why", f"{at}.why")
     if why not in list(ClaimReason):
         raise EventError(f"{at}.why", why, f"one of {', '.join(ClaimReason)}")
-    return Claim(
+    return LeaseClaim(
         lease_key=_text(fields, "lease_key", at),
         lease_owner=owner,
         lease_counter=_whole(fields, "lease_counter", at),

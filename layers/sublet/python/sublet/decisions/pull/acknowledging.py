@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 
-class Out(Struct, frozen=True, gc=False):
+class OutstandingDelivery(Struct, frozen=True, gc=False):
     """An outstanding delivery.
 
     times    how often the record has been delivered
@@ -44,14 +44,14 @@ NEVER = DeliveryCount(0, 1)
 
 
 @dataclass(slots=True)
-class Waiting:
+class AwaitingRedelivery:
     """Records of one key that wait for redelivery, in order. `until`: not before this moment; None: at once."""
 
     numbers: deque[int]
     until: datetime | None
 
 
-class Acknowledging:
+class AcknowledgmentState:
     """Mutable, unlike other decisions: any number of records may be out, and a frozen value would have to copy them all
     on each ack. The cost of a change depends only on the number of outstanding records of the same key.
 
@@ -61,11 +61,11 @@ class Acknowledging:
 
     def __init__(self) -> None:
         self.finished = 0
-        self.out: dict[int, Out] = {}
+        self.out: dict[int, OutstandingDelivery] = {}
         self._beyond: set[int] = set()
         """The numbers that are done beyond the finished prefix."""
         self._out_of: dict[str, set[int]] = {}
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, AwaitingRedelivery] = {}
         """No queue in here is empty. A key in here has no outstanding record later than the first in its queue."""
         self._due: list[tuple[datetime, str]] = []
         """A heap of delayed redeliveries; may hold stale entries."""
@@ -116,7 +116,7 @@ class Acknowledging:
         if waiting.until is None:
             heappush(self._ready, (number, key))
 
-    def hand_out(self, number: int, key: str, until: datetime) -> Out:
+    def hand_out(self, number: int, key: str, until: datetime) -> OutstandingDelivery:
         """Deliver the next record of a key: the first in its queue, or a new one if none waits. `until` must not be
         earlier than that of any outstanding delivery.
         """
@@ -125,7 +125,7 @@ class Acknowledging:
             if not waiting.numbers:
                 del self._waiting[key]
         tried = self._tried.get(number, NEVER)
-        handed = self.out[number] = Out(key, tried.times + 1, tried.attempt, until)
+        handed = self.out[number] = OutstandingDelivery(key, tried.times + 1, tried.attempt, until)
         self._out_of.setdefault(key, set()).add(number)
         self._tried.pop(number, None)
         return handed
@@ -136,7 +136,7 @@ class Acknowledging:
         """
         self._finish(start, done)
         for number, key in enumerate(keys, done):
-            self.out[number] = Out(key, 1, 1, until)
+            self.out[number] = OutstandingDelivery(key, 1, 1, until)
             self._out_of.setdefault(key, set()).add(number)
 
     def ack(self, number: int, times: int) -> bool:
@@ -159,7 +159,7 @@ class Acknowledging:
             return False
         key = self.out[number].key
         void = sorted(one for one in self._out_of[key] if one >= number)
-        waiting = self._waiting.setdefault(key, Waiting(deque(), None))
+        waiting = self._waiting.setdefault(key, AwaitingRedelivery(deque(), None))
         for one in reversed(void):  # all of them go before those that wait
             out = self.out[one]
             self._tried[one] = DeliveryCount(out.times, out.attempt + (one == number))
@@ -178,7 +178,7 @@ class Acknowledging:
             times, known.attempt
         )  # so that an interruption here leaves a trace: see mend
         del self.out[number]
-        self.out[number] = Out(known.key, times, known.attempt, until)
+        self.out[number] = OutstandingDelivery(known.key, times, known.attempt, until)
         return True
 
     def look(self, now: datetime) -> list[int]:
@@ -217,7 +217,7 @@ class Acknowledging:
                 self._tried[number] = DeliveryCount(out.times, out.attempt)
                 del self.out[number]
             self._tried.setdefault(number, DeliveryCount(1, 1))
-            self._waiting.setdefault(key, Waiting(deque(), known.get(key))).numbers.append(number)
+            self._waiting.setdefault(key, AwaitingRedelivery(deque(), known.get(key))).numbers.append(number)
         for key, waiting in self._waiting.items():
             if waiting.until is None:
                 self._ready += [(number, key) for number in waiting.numbers]

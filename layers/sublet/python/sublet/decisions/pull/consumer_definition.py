@@ -46,7 +46,7 @@ FIXED = ("start_position",)
 """A new start position would apply only to shards without a lease."""
 
 
-class Terms(NamedTuple):
+class PullSettings(NamedTuple):
     """The settings of a pulling program.
 
     settings         the settings of the process
@@ -59,7 +59,7 @@ class Terms(NamedTuple):
     max_ack_pending: int = MAX_ACK_PENDING
 
 
-def options_of(terms: Terms) -> Options:
+def options_of(terms: PullSettings) -> Options:
     given = {name: getattr(terms.settings, name) for name in _OF_SETTINGS}
     return _texts(given | {"ack_wait": terms.ack_wait, "max_ack_pending": terms.max_ack_pending})
 
@@ -69,7 +69,7 @@ def given_options(given: Mapping[str, Any]) -> Options:
     return _texts({name: value for name, value in given.items() if name in _KINDS and value is not None})
 
 
-def by_definition(terms: Terms, given: Options, defined: Options | None) -> Terms:
+def by_definition(terms: PullSettings, given: Options, defined: Options | None) -> PullSettings:
     """The terms with the definition's options. None: there is no definition, as in a KCL table, and the terms stay as
     they are. Raises SettingsInConflict if an option was given and the definition has another value.
     """
@@ -85,14 +85,14 @@ def by_definition(terms: Terms, given: Options, defined: Options | None) -> Term
             )
     values = {name: _value(name, text) for name, text in defined.items()}
     settings = replace(terms.settings, **{name: values[name] for name in _OF_SETTINGS if name in values})
-    return Terms(
+    return PullSettings(
         settings,
         values.get("ack_wait", terms.ack_wait),
         values.get("max_ack_pending", terms.max_ack_pending),
     )
 
 
-def updated(defined: Options | None, terms: Terms, given: Options) -> Options:
+def updated(defined: Options | None, terms: PullSettings, given: Options) -> Options:
     """The definition with the given options changed. Raises SettingsError for an option that cannot be updated."""
     if defined is None:
         return options_of(terms)
@@ -120,7 +120,7 @@ def _value(name: str, text: str) -> Any:
     return parse_setting(name, _KINDS[name], text) if text else None
 
 
-def checked_terms(settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None) -> Terms:
+def checked_terms(settings: Settings, ack_wait: timedelta | float | None, max_ack_pending: int | None) -> PullSettings:
     """The terms with defaults filled in. Raises SettingsError."""
     wait = ACK_WAIT if ack_wait is None else as_duration("ack_wait", ack_wait)
     pending = MAX_ACK_PENDING if max_ack_pending is None else max_ack_pending
@@ -128,4 +128,4 @@ def checked_terms(settings: Settings, ack_wait: timedelta | float | None, max_ac
         raise SettingsError("ack_wait", str(wait), "more than 0 seconds")
     if not is_whole(pending) or not 1 <= pending <= MAX_ACK_PENDING_MOST:
         raise SettingsError("max_ack_pending", pending, f"a whole number from 1 to {MAX_ACK_PENDING_MOST:,}")
-    return Terms(settings, wait, pending)
+    return PullSettings(settings, wait, pending)

@@ -51,14 +51,14 @@ class Event:
     detail: str = ""
 
 
-class Service(StrEnum):
+class AwsService(StrEnum):
     """A service that a consumer calls. One may be reachable while the other is not."""
 
     KINESIS = "Kinesis"
     DYNAMODB = "DynamoDB"
 
 
-class Owed(NamedTuple):
+class UnansweredCalls(NamedTuple):
     """Unanswered requests to one service, and since when it has not answered any."""
 
     questions: int
@@ -76,26 +76,26 @@ class SignsOfLife:
     """
 
     last_at: datetime
-    unreachable: frozenset[Service] = frozenset()
-    owed: Mapping[Service, Owed] = field(default_factory=dict)
-    answered_at: Mapping[Service, datetime] = field(default_factory=dict)
+    unreachable: frozenset[AwsService] = frozenset()
+    owed: Mapping[AwsService, UnansweredCalls] = field(default_factory=dict)
+    answered_at: Mapping[AwsService, datetime] = field(default_factory=dict)
 
-    def asked(self, service: Service, now: datetime) -> SignsOfLife:
-        known = self.owed.get(service, Owed(0, now))
+    def asked(self, service: AwsService, now: datetime) -> SignsOfLife:
+        known = self.owed.get(service, UnansweredCalls(0, now))
         return replace(self, owed={**self.owed, service: known._replace(questions=known.questions + 1)})
 
-    def answered(self, service: Service, now: datetime) -> tuple[SignsOfLife, EventKind | None]:
+    def answered(self, service: AwsService, now: datetime) -> tuple[SignsOfLife, EventKind | None]:
         """The service answered. Returns RECONNECTED if that ends an outage."""
         left = self.unreachable - {service}
         after = SignsOfLife(now, left, self._less(service, now), {**self.answered_at, service: now})
         return after, EventKind.RECONNECTED if self.unreachable and not left else None
 
-    def withdrawn(self, service: Service, now: datetime) -> SignsOfLife:
+    def withdrawn(self, service: AwsService, now: datetime) -> SignsOfLife:
         """A request ended without telling whether the service is reachable."""
-        return replace(self, owed=self._less(service, self.owed.get(service, Owed(0, now)).since))
+        return replace(self, owed=self._less(service, self.owed.get(service, UnansweredCalls(0, now)).since))
 
     def unanswered(
-        self, service: Service, now: datetime, *, is_last_word: bool
+        self, service: AwsService, now: datetime, *, is_last_word: bool
     ) -> tuple[SignsOfLife, EventKind | None]:
         """A request failed. `is_last_word`: after retries. A failure without retries means little while other requests
         are answered.
@@ -104,7 +104,7 @@ class SignsOfLife:
         is_silent = now - self.answered_at.get(service, self.last_at) >= SILENCE
         return after.failed(service) if is_last_word or is_silent else (after, None)
 
-    def failed(self, service: Service) -> tuple[SignsOfLife, EventKind | None]:
+    def failed(self, service: AwsService) -> tuple[SignsOfLife, EventKind | None]:
         """The service is unreachable. The timer pauses; DISCONNECTED is reported once per outage."""
         is_first = not self.unreachable
         after = replace(self, unreachable=self.unreachable | {service})
@@ -120,8 +120,8 @@ class SignsOfLife:
         owed = {service: one._replace(since=now) for service, one in self.owed.items()}
         return replace(self, last_at=now, owed=owed), EventKind.MISSED_HEARTBEAT
 
-    def _less(self, service: Service, since: datetime) -> Mapping[Service, Owed]:
+    def _less(self, service: AwsService, since: datetime) -> Mapping[AwsService, UnansweredCalls]:
         """The unanswered requests, with one fewer to this service."""
-        left = self.owed.get(service, Owed(0, since)).questions - 1
+        left = self.owed.get(service, UnansweredCalls(0, since)).questions - 1
         others = {one: owed for one, owed in self.owed.items() if one is not service}
-        return {**others, service: Owed(left, since)} if left > 0 else others
+        return {**others, service: UnansweredCalls(left, since)} if left > 0 else others

@@ -49,7 +49,7 @@ def fitting(ends: Ends, at: int, room: int) -> int:
     return max(bisect_right(ends, ends[at] + room) - 1 - at, 0)
 
 
-class Buffered(Protocol):
+class BufferSize(Protocol):
     """A size, or a running count of one."""
 
     @property
@@ -60,7 +60,7 @@ class Buffered(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class BufferDemand:
     """How much may be buffered, and when to refill. `max_bytes` None: unlimited."""
 
     max_records: int = 0
@@ -68,7 +68,7 @@ class Demand:
     threshold_records: int = 0
     threshold_bytes: int = 0
 
-    def takes(self, ends: Ends, at: int, buffered: Buffered) -> int:
+    def takes(self, ends: Ends, at: int, buffered: BufferSize) -> int:
         """How many more records may be buffered, if they are those from `at` on. At least one if the buffer is empty,
         or a record larger than the buffer would block it for ever.
         """
@@ -78,13 +78,13 @@ class Demand:
         is_at_least_one = buffered.records == 0 and self.max_records > 0
         return max(records, 1 if is_at_least_one else 0)
 
-    def is_low(self, buffered: Buffered) -> bool:
+    def is_low(self, buffered: BufferSize) -> bool:
         """Whether the buffer is down to the threshold of records or, if bytes are limited, of bytes."""
         if self.max_bytes is not None and buffered.bytes <= self.threshold_bytes:
             return True
         return buffered.records <= self.threshold_records
 
-    def before_low(self, ends: Ends, at: int, buffered: Buffered) -> int:
+    def before_low(self, ends: Ends, at: int, buffered: BufferSize) -> int:
         """How many records may be taken out before it is low, if they are those from `at` on."""
         records = buffered.records - self.threshold_records - 1
         if self.max_bytes is not None:
@@ -92,16 +92,16 @@ class Demand:
         return max(records, 0)
 
 
-NO_DEMAND = Demand()
+NO_DEMAND = BufferDemand()
 
 
-def together(demands: Iterable[Demand]) -> Demand:
+def together(demands: Iterable[BufferDemand]) -> BufferDemand:
     """The sum of concurrent pulls. Bytes are limited only if every pull limits them."""
     all_of_them = list(demands)
     if len(all_of_them) == 1:
         return all_of_them[0]
     unbounded = any(demand.max_bytes is None for demand in all_of_them)
-    return Demand(
+    return BufferDemand(
         sum(demand.max_records for demand in all_of_them),
         None if unbounded else sum(demand.max_bytes or 0 for demand in all_of_them),
         sum(demand.threshold_records for demand in all_of_them),
@@ -122,11 +122,11 @@ class FetchProgress:
     def is_over(self) -> bool:
         return self.is_full or self.given.records >= self.max_records
 
-    def demand(self) -> Demand:
+    def demand(self) -> BufferDemand:
         """What the fetch still wants. The threshold has the same size, so the buffer is refilled at any time."""
         records = 0 if self.is_over else self.max_records - self.given.records
         left = None if self.max_bytes is None else max(self.max_bytes - self.given.bytes, 1)
-        return Demand(records, left, records, left or 0)
+        return BufferDemand(records, left, records, left or 0)
 
     def give(self, record_bytes: int) -> FetchProgress | None:
         """Adds one more record. Returns None if it would exceed max_bytes: then the fetch is over. The first record is
@@ -152,7 +152,7 @@ def consume_of(
     max_bytes: int | None = None,
     threshold_records: int | None = None,
     threshold_bytes: int | None = None,
-) -> Demand:
+) -> BufferDemand:
     """A consume's buffer, limited either in records or in bytes, and refilled at half by default. Raises
     SettingsError.
     """
@@ -163,7 +163,7 @@ def consume_of(
     _check_positive(max_records=max_records, max_bytes=max_bytes)
     records = max_records or (MAX_RECORDS if max_bytes is None else ANY_NUMBER)
     in_bytes = max_bytes or 0
-    return Demand(
+    return BufferDemand(
         records,
         max_bytes,
         _threshold("threshold_records", threshold_records, 0 if in_bytes else records, records),
@@ -171,7 +171,7 @@ def consume_of(
     )
 
 
-class Buffering(TypedDict, total=False):
+class BufferOptions(TypedDict, total=False):
     """The arguments of `messages` and `consume`: the buffer's limit in records or bytes, its threshold, and the
     durations.
     """
@@ -189,11 +189,11 @@ def buffering_of(
     expires: timedelta | float = EXPIRES,
     idle_heartbeat: timedelta | float | None = None,
     **maxima: int | None,
-) -> tuple[Demand, Patience]:
-    """Reads the arguments in `Buffering`. Raises TypeError for any other."""
-    unknown = maxima.keys() - Buffering.__annotations__.keys()
+) -> tuple[BufferDemand, PullTimeouts]:
+    """Reads the arguments in `BufferOptions`. Raises TypeError for any other."""
+    unknown = maxima.keys() - BufferOptions.__annotations__.keys()
     if unknown:
-        known = ", ".join(Buffering.__annotations__)
+        known = ", ".join(BufferOptions.__annotations__)
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}: messages and consume take {known}")
     return consume_of(**maxima), patience_of(expires, idle_heartbeat)
 
@@ -224,7 +224,7 @@ def is_whole(given: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class PullTimeouts:
     """The durations of a pull.
 
     expires         how long one pull waits for records
@@ -235,7 +235,7 @@ class Patience:
     idle_heartbeat: timedelta
 
 
-def patience_of(expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None) -> Patience:
+def patience_of(expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta | float | None = None) -> PullTimeouts:
     """Reads seconds, or timedeltas. The default heartbeat is half of expires, within its limits. Raises
     SettingsError.
     """
@@ -243,11 +243,11 @@ def patience_of(expires: timedelta | float = EXPIRES, idle_heartbeat: timedelta 
     if whole < EXPIRES_MIN:
         raise SettingsError("expires", str(whole), f"at least {EXPIRES_MIN}")
     if idle_heartbeat is None:
-        return Patience(whole, min(max(whole / 2, IDLE_HEARTBEAT_MIN), IDLE_HEARTBEAT_MAX))
+        return PullTimeouts(whole, min(max(whole / 2, IDLE_HEARTBEAT_MIN), IDLE_HEARTBEAT_MAX))
     heartbeat = as_duration("idle_heartbeat", idle_heartbeat)
     if not IDLE_HEARTBEAT_MIN <= heartbeat <= IDLE_HEARTBEAT_MAX:
         raise SettingsError("idle_heartbeat", str(heartbeat), f"{IDLE_HEARTBEAT_MIN} to {IDLE_HEARTBEAT_MAX}")
-    return Patience(whole, heartbeat)
+    return PullTimeouts(whole, heartbeat)
 
 
 def as_duration(name: str, given: timedelta | float) -> timedelta:

@@ -45,7 +45,7 @@ kilobyte more.
 """
 
 
-class Why(StrEnum):
+class SendReason(StrEnum):
     """Why a call is sent now, the most pressing reason first."""
 
     RETRY = "retry"
@@ -137,7 +137,7 @@ def _aggregated_size(data: bytes, explicit_hash_key: str | None) -> int:
 
 
 @dataclass(slots=True)
-class Entry:
+class OutboxEntry:
     """One stream record in flight: an aggregate, or a plain record. `size`: no less than Kinesis counts.
 
     `waiting_for_it`: the outboxes whose order forbids them to send until it is settled. `is_outdated`: `predicted` is
@@ -164,7 +164,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Room:
+class CallRoom:
     """What a call has room for. A call without a record has room for one of any size."""
 
     records: int = RECORDS_PER_CALL
@@ -264,18 +264,18 @@ class Outbox:
             return now
         return self.waiting[0].arrived_at + self.rules.record_max_buffered_time
 
-    def why(self, now: datetime, flushed_at: datetime | None) -> Why | None:
+    def why(self, now: datetime, flushed_at: datetime | None) -> SendReason | None:
         """Why to send now; None if it can wait for more records."""
         first = self.waiting[0].arrived_at
         if self.refused or self.suspects:
-            return Why.RETRY
+            return SendReason.RETRY
         if flushed_at is not None and first <= flushed_at:
-            return Why.FLUSH
+            return SendReason.FLUSH
         if first + self.rules.record_max_buffered_time <= now:
-            return Why.DUE
-        return Why.FULL if self.is_full else None
+            return SendReason.DUE
+        return SendReason.FULL if self.is_full else None
 
-    def take(self, now: datetime, room: Room, *, only_full: bool) -> Iterator[Entry]:
+    def take(self, now: datetime, room: CallRoom, *, only_full: bool) -> Iterator[OutboxEntry]:
         """Take out what may be sent now, as far as the call has room. `only_full`: leave aggregates that can wait for
         more records.
         """
@@ -298,7 +298,7 @@ class Outbox:
     def _may_spend(self, now: datetime) -> bool:
         return self.limit is None or not self.limit.wait(now)
 
-    def _entry(self, records: list[QueuedRecord], size: int, now: datetime, room: Room) -> Entry:
+    def _entry(self, records: list[QueuedRecord], size: int, now: datetime, room: CallRoom) -> OutboxEntry:
         if self.limit is not None:
             self.limit.spend(1, size, now)
         room.take(size)
@@ -306,7 +306,7 @@ class Outbox:
             if record.tried_at is None:
                 record.tried_at = now
         self.in_flight += 1
-        return Entry(self.shard_id, records, size, (self,))
+        return OutboxEntry(self.shard_id, records, size, (self,))
 
     def _take_first(self) -> QueuedRecord:
         record = self.waiting.popleft()
@@ -339,7 +339,7 @@ class Outbox:
         self.suspects -= min(self.suspects, len(taken))
         return taken, size + taken[0].key_size
 
-    def _of_different_keys(self, now: datetime, room: Room) -> Iterator[Entry]:
+    def _of_different_keys(self, now: datetime, room: CallRoom) -> Iterator[OutboxEntry]:
         """The first waiting record of each partition key, among the first SCANNED_MAX."""
         keys: set[str] = set()
         left: list[QueuedRecord] = []

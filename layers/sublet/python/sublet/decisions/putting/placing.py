@@ -12,7 +12,7 @@ ANYWHERE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class RecordPlacing:
     """What a producer knows about where its records go.
 
     shards   None: this role may not list them, so nothing is predicted or aggregated
@@ -29,7 +29,7 @@ class Placing:
             return ANYWHERE
         return self.shards.shard_at(record.hash_key)
 
-    def sorts_as(self, other: Placing) -> bool:
+    def sorts_as(self, other: RecordPlacing) -> bool:
         """Whether each record has the same outbox by both, in the same stream."""
         ours, theirs = self.shards, other.shards
         if self.shard_ids != other.shard_ids or ours is None or theirs is None:

@@ -6,7 +6,7 @@ all of its records, every KCL consumer drops the aggregate, so its records are s
 records are never dropped. A stream that was deleted and created again has shards of the same ids with other ranges;
 sequence numbers show it.
 
-Nothing here reads a clock or waits: `Producing` is changed in place, under the caller's lock.
+Nothing here reads a clock or waits: `ProducerState` is changed in place, under the caller's lock.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from sublet.decisions.patience import may_pass
-from sublet.decisions.putting.outbox import Entry, Outbox, ProducerRules, QueuedRecord, Room, Why
-from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.outbox import CallRoom, Outbox, OutboxEntry, ProducerRules, QueuedRecord, SendReason
+from sublet.decisions.putting.placing import RecordPlacing
 from sublet.decisions.putting.putting_errors import (
     KEYLESS_REFUSED,
     NO_LISTING,
@@ -49,11 +49,11 @@ LISTING_LAGS = timedelta(seconds=2)
 class PutCall(NamedTuple):
     """One call of PutRecords, and why it is made now."""
 
-    entries: list[Entry]
-    why: Why
+    entries: list[OutboxEntry]
+    why: SendReason
 
 
-class Settled(NamedTuple):
+class SettledRecords(NamedTuple):
     """The outcome of some user records: where they are, or why they were given up."""
 
     user_records: Sequence[QueuedRecord]
@@ -91,31 +91,31 @@ class Produced:
     given_up: int = 0
 
 
-class _Doubtful(NamedTuple):
+class _MisplacedAggregate(NamedTuple):
     """An aggregate in another shard than predicted."""
 
-    entry: Entry
+    entry: OutboxEntry
     landed: PutRecord
     since: datetime
 
 
-class Producing:
+class ProducerState:
     """A producer's records until the program knows their outcome."""
 
     def __init__(self, rules: ProducerRules, chance: Chance) -> None:
         self._rules = rules
         self._chance = chance
-        self._placing: Placing | None = None
+        self._placing: RecordPlacing | None = None
         self._wants_placing = True
         self._unplaced: list[QueuedRecord] = []
         self._listing_failure: Exception | None = None
         self._outboxes: dict[str, Outbox] = {}
-        self._in_flight: dict[int, Entry] = {}
+        self._in_flight: dict[int, OutboxEntry] = {}
         self._calls_in_flight = 0
-        self._doubtful: list[_Doubtful] = []
+        self._doubtful: list[_MisplacedAggregate] = []
         self._flushed_at: datetime | None = None
         self._unsettled: Counter[int] = Counter()
-        self._settled: list[Settled] = []
+        self._settled: list[SettledRecords] = []
         self._counts: Counter[str] = Counter()
         self._divided: list[PutCall] = []
         self._births_tell = True
@@ -143,7 +143,7 @@ class Producing:
         """Whether the program knows the outcome of every record of this epoch and of the epochs before."""
         return not any(count for of, count in self._unsettled.items() if of <= epoch)
 
-    def place(self, placing: Placing, now: datetime, asked_at: datetime | None = None) -> None:
+    def place(self, placing: RecordPlacing, now: datetime, asked_at: datetime | None = None) -> None:
         """Use a new listing: sort the waiting records into outboxes, and judge the aggregates that had landed
         elsewhere. `asked_at`: when the listing began, if that was not now.
         """
@@ -180,12 +180,12 @@ class Producing:
         """Whether records that are not settled need a listing of the shards."""
         return self._wants_placing and bool(self._unsettled.total())
 
-    def take_settled(self) -> list[Settled]:
+    def take_settled(self) -> list[SettledRecords]:
         """The records that were settled since the last call. Call this after each of the other methods."""
         settled, self._settled = self._settled, []
         return settled
 
-    def told(self, settled: Iterable[Settled]) -> None:
+    def told(self, settled: Iterable[SettledRecords]) -> None:
         """The program now knows the outcome of these records."""
         for some in settled:
             for record in some.user_records:
@@ -244,7 +244,7 @@ class Producing:
         """
         return isinstance(problem, TransientError) or (self._has_worked and may_pass(problem))
 
-    def _halve(self, entry: Entry, now: datetime) -> None:
+    def _halve(self, entry: OutboxEntry, now: datetime) -> None:
         """Some record of the aggregate is refused for good: put it again in smaller ones, until the record is alone."""
         assert self._placing is not None
         back: Counter[str] = Counter()
@@ -255,7 +255,7 @@ class Producing:
         for shard_id, count in back.items():
             self._outboxes[shard_id].suspect(count, len(entry.user_records) // 2)
 
-    def _give_up_alone(self, entry: Entry, why: Exception) -> None:
+    def _give_up_alone(self, entry: OutboxEntry, why: Exception) -> None:
         """The others that were suspected with it go on as usual."""
         for box in entry.waiting_for_it:
             box.suspects = 0
@@ -288,7 +288,7 @@ class Producing:
             _release(one.entry)
         return [record for one in doubtful for record in one.entry.user_records]
 
-    def _hold_again(self, placing: Placing, now: datetime) -> None:
+    def _hold_again(self, placing: RecordPlacing, now: datetime) -> None:
         """Entries in flight hold the new outboxes to which their records would return."""
         for box in self._outboxes.values():
             box.in_flight = 0
@@ -299,7 +299,7 @@ class Producing:
             for box in entry.waiting_for_it:
                 box.in_flight += 1
 
-    def _judged(self, placing: Placing, asked_at: datetime) -> list[QueuedRecord]:
+    def _judged(self, placing: RecordPlacing, asked_at: datetime) -> list[QueuedRecord]:
         """Settles the aggregates whose shard is known now. Returns the records of those that KCL drops."""
         doubtful, self._doubtful = self._doubtful, []
         lost: list[QueuedRecord] = []
@@ -321,7 +321,7 @@ class Producing:
         self._counts["sent_again"] += len(lost)
         return lost
 
-    def _landed(self, entry: Entry, at: PutRecord, now: datetime) -> None:
+    def _landed(self, entry: OutboxEntry, at: PutRecord, now: datetime) -> None:
         """What lands as predicted is in the shard that was meant, if that is still the same shard."""
         known = None if self._placing is None else self._placing.shards
         order = self._birth_order(known, at)
@@ -330,7 +330,7 @@ class Producing:
             is_covered = known is not None and not order and known.covers(at.shard_id, _hash_keys(entry))
             self._wants_placing = self._wants_placing or is_elsewhere or not is_covered
             if entry.is_aggregate and not is_covered:
-                self._doubtful.append(_Doubtful(entry, at, now))
+                self._doubtful.append(_MisplacedAggregate(entry, at, now))
                 return
         _release(entry)
         self._succeeded(entry, at)
@@ -340,12 +340,12 @@ class Producing:
             return 0
         return shards.birth_order(at.shard_id, at.sequence_number)
 
-    def _succeeded(self, entry: Entry, at: PutRecord) -> None:
+    def _succeeded(self, entry: OutboxEntry, at: PutRecord) -> None:
         count = len(entry.user_records)
         self._counts.update(user_records=count, stream_records=1, aggregated=count if entry.is_aggregate else 0)
         self._settle_all(entry.user_records, at)
 
-    def _refused(self, entry: Entry, why: PutRefused, now: datetime) -> None:
+    def _refused(self, entry: OutboxEntry, why: PutRefused, now: datetime) -> None:
         if not why.passes:
             self._give_up_alone(entry, refused_for_good(entry, why))
             return
@@ -380,7 +380,7 @@ class Producing:
             self._settle_all(records, why)
 
     def _settle_all(self, records: Sequence[QueuedRecord], outcome: PutRecord | Exception) -> None:
-        self._settled.append(Settled(records, outcome))
+        self._settled.append(SettledRecords(records, outcome))
 
     def _calls(self, now: datetime) -> Iterator[PutCall]:
         while self._calls_in_flight < self._rules.max_connections:
@@ -397,17 +397,17 @@ class Producing:
         whys = {why for box in free if (why := box.why(now, self._flushed_at)) is not None}
         if not whys:
             return None
-        fills_up = not whys <= {Why.FULL, Why.RETRY}
-        room, entries = Room(), []
+        fills_up = not whys <= {SendReason.FULL, SendReason.RETRY}
+        room, entries = CallRoom(), []
         for box in free:
             why = box.why(now, self._flushed_at)
             if why is None and not fills_up:
                 continue
-            taken = list(box.take(now, room, only_full=why is Why.FULL and not fills_up))
+            taken = list(box.take(now, room, only_full=why is SendReason.FULL and not fills_up))
             entries += taken
             if taken:  # the other outboxes come first in the next call
                 self._outboxes[box.shard_id] = self._outboxes.pop(box.shard_id)
-        return PutCall(entries, next(why for why in Why if why in whys)) if entries else None
+        return PutCall(entries, next(why for why in SendReason if why in whys)) if entries else None
 
     def _look_again_at(self, now: datetime) -> datetime | None:
         moments = [
@@ -441,7 +441,7 @@ def _arrived_at(record: QueuedRecord) -> datetime:
     return record.arrived_at
 
 
-def _hash_keys(entry: Entry) -> Iterator[int]:
+def _hash_keys(entry: OutboxEntry) -> Iterator[int]:
     return (record.hash_key for record in entry.user_records if record.hash_key is not None)
 
 
@@ -449,6 +449,6 @@ def _is_for_good(answer: PutRefused | Exception) -> bool:
     return isinstance(answer, RecordRefused) or (isinstance(answer, PutRefused) and not answer.passes)
 
 
-def _release(entry: Entry) -> None:
+def _release(entry: OutboxEntry) -> None:
     for box in entry.waiting_for_it:
         box.in_flight -= 1

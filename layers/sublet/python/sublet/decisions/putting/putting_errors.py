@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.putting.outbox import Entry, QueuedRecord
+from sublet.decisions.putting.outbox import OutboxEntry, QueuedRecord
 from sublet.errors import RecordRefused, RecordTimedOut
 from sublet.protocol.records import PutRefused
 
@@ -23,11 +23,11 @@ NOT_LISTED = (
 )
 
 
-def refused_for_good(entry: Entry, why: PutRefused) -> RecordRefused:
+def refused_for_good(entry: OutboxEntry, why: PutRefused) -> RecordRefused:
     return RecordRefused(f"Kinesis refuses {_named(entry)} ({why.code}: {why.reason})")
 
 
-def refused_alone(entry: Entry, why: RecordRefused) -> RecordRefused:
+def refused_alone(entry: OutboxEntry, why: RecordRefused) -> RecordRefused:
     """For a record whose call was refused though it had no other."""
     return RecordRefused(f"{_named(entry)} is refused: {why}")
 
@@ -37,7 +37,7 @@ def refusal_of(problem: Exception) -> PutRefused:
     return PutRefused(type(problem).__name__, str(problem), passes=True)
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: OutboxEntry) -> str:
     first = entry.user_records[0]
     return f"the record {_keyed(first)} and {len(first.data)} bytes of data"
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from sublet.decisions.manager.dispatching import Dispatched, under_way
+from sublet.decisions.manager.dispatching import DispatchedWorker, under_way
 from sublet.decisions.manager.liveness import Sighting, is_expired
 from sublet.decisions.manager.unread_shards import StandsStill
 from sublet.errors import ControlRefused
@@ -161,7 +161,7 @@ def held(
 def unreleased(
     leases: Iterable[Lease],
     sightings: Mapping[str, Sighting],
-    dispatched: Mapping[str, Dispatched],
+    dispatched: Mapping[str, DispatchedWorker],
     now: datetime,
     failover_time: timedelta,
 ) -> tuple[Lease, ...]:

@@ -16,7 +16,7 @@ from sublet.settings import Settings
 LONGEST_PAUSE = timedelta(minutes=15)
 
 
-class Caution(IntEnum):
+class CrashCaution(IntEnum):
     """What it takes to try a lease again. Each step includes the ones before it."""
 
     NONE = 0
@@ -28,8 +28,8 @@ class Caution(IntEnum):
     """Tries the lease after a pause that doubles with each crash: the cause may be outside and need time to recover."""
 
 
-def caution(lease: Lease) -> Caution:
-    return Caution(min(lease.crashes, Caution.PAUSES))
+def caution(lease: Lease) -> CrashCaution:
+    return CrashCaution(min(lease.crashes, CrashCaution.PAUSES))
 
 
 def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
@@ -38,20 +38,20 @@ def careful_until(lease: Lease, now: datetime, settings: Settings) -> datetime:
     The first checkpoint clears the row's crashes, but the fatal record may be further on: up to where the dead owner
     was, which had checkpointed less than a checkpoint_interval before.
     """
-    return now + settings.checkpoint_interval if caution(lease) >= Caution.CHECKPOINT_EACH_BATCH else now
+    return now + settings.checkpoint_interval if caution(lease) >= CrashCaution.CHECKPOINT_EACH_BATCH else now
 
 
 def crashes_by_hanging(lease: Lease) -> int:
     """What a hung handler call adds to the count of crashes: enough that the lease is tried alone from then on. Which
     lease hung is known, and it kept a slot from the other leases.
     """
-    return max(1, Caution.ALONE - lease.crashes)
+    return max(1, CrashCaution.ALONE - lease.crashes)
 
 
 def pause_before(lease: Lease, settings: Settings) -> timedelta:
     """How long the lease is left alone after its last owner was seen: one failover time, doubled by each further
     crash.
     """
-    if caution(lease) < Caution.PAUSES:
+    if caution(lease) < CrashCaution.PAUSES:
         return timedelta(0)
-    return min(settings.failover_time * (1 << min(lease.crashes - Caution.PAUSES, 20)), LONGEST_PAUSE)
+    return min(settings.failover_time * (1 << min(lease.crashes - CrashCaution.PAUSES, 20)), LONGEST_PAUSE)

@@ -3,7 +3,7 @@
 The rules and names are those of Lambda's event source mapping, with one difference: records are never skipped before
 the failure destination has accepted them.
 
-A batch's `Course` is a value. The caller asks for the `next_step`, carries it out, and reports the result with
+A batch's `BatchState` is a value. The caller asks for the `next_step`, carries it out, and reports the result with
 `after_call`, `after_setting_aside`, `after_refusal` or `after_waiting`, each of which returns the next course.
 """
 
@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sublet.decisions.counted import counted
-from sublet.decisions.session.crash_caution import Caution
+from sublet.decisions.session.crash_caution import CrashCaution
 from sublet.decisions.session.window import handler_backoff
 from sublet.settings import Settings
 
@@ -83,22 +83,22 @@ class SetAside(NamedTuple):
     why: str
 
 
-class Called(NamedTuple):
+class FailedCall(NamedTuple):
     """A call that did not finish all of its run."""
 
     run: Run
     answer: Answer
 
 
-def after_answer(called: Sequence[Called], run: Run, answer: Answer) -> tuple[Called, ...]:
+def after_answer(called: Sequence[FailedCall], run: Run, answer: Answer) -> tuple[FailedCall, ...]:
     """Returns, for each record left, the last failed call that included it. A run is called whole and then split, so
     that is the last call whose run contains the record.
     """
     around = (each for each in called if each.run.end > run.end)
-    return (*around, Called(run, answer)) if answer.done < run.size else tuple(around)
+    return (*around, FailedCall(run, answer)) if answer.done < run.size else tuple(around)
 
 
-def last_answer(called: Sequence[Called], run: Run) -> Answer | None:
+def last_answer(called: Sequence[FailedCall], run: Run) -> Answer | None:
     """None if these records have not been in a call in this window."""
     return next((each.answer for each in reversed(called) if each.run.start <= run.start < each.run.end), None)
 
@@ -127,7 +127,7 @@ Step = Call | SetAside | Wait | GiveUp | Done
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class BatchState:
     """The state of one batch.
 
     runs         the unfinished records, in order: the batch's tail, without gaps
@@ -149,7 +149,7 @@ class Course:
         return self.runs[0].attempts if self.runs else 0
 
 
-def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 0) -> Course:
+def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, tried: int = 0) -> BatchState:
     """A batch of `count` records. `attempts` and `crashes` are known of its first record from earlier windows, and
     `attempts` holds for the first `tried` records (0: only for the first). Records that came later are called after
     those, with attempts of their own.
@@ -160,12 +160,12 @@ def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, t
     if not settings.bisect_batch_on_function_error:
         known = min(max(tried, 1), count) if attempts else count
         joined = (Run(known, count),) if known < count else ()
-        return Course((Run(0, known, attempts), *joined))
+        return BatchState((Run(0, known, attempts), *joined))
     if attempts:
-        return Course(_from_first(count, 1, attempts))
+        return BatchState(_from_first(count, 1, attempts))
     size = max(1, count >> NARROWED_BY * crashes)
     is_narrowed = 0 < tried <= size
-    return Course(_from_first(count, tried if is_narrowed else size, 0), is_narrowed=is_narrowed)
+    return BatchState(_from_first(count, tried if is_narrowed else size, 0), is_narrowed=is_narrowed)
 
 
 def is_noted_before(run: Run, crashes: int, settings: Settings) -> bool:
@@ -174,7 +174,7 @@ def is_noted_before(run: Run, crashes: int, settings: Settings) -> bool:
     a step of narrowing down.
     """
     may_count = run.size == 1 or not settings.bisect_batch_on_function_error
-    return settings.maximum_retry_attempts != FOR_EVER and crashes >= Caution.ALONE and may_count
+    return settings.maximum_retry_attempts != FOR_EVER and crashes >= CrashCaution.ALONE and may_count
 
 
 def _from_first(count: int, size: int, attempts: int) -> tuple[Run, ...]:
@@ -189,7 +189,7 @@ def _from_first(count: int, size: int, attempts: int) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def next_step(course: Course, arrived: ArrivedAt, now: datetime, time_left: timedelta, settings: Settings) -> Step:
+def next_step(course: BatchState, arrived: ArrivedAt, now: datetime, time_left: timedelta, settings: Settings) -> Step:
     """What to do now. `now` is a wall clock's time; `time_left` is how long handler calls may still begin."""
     if not course.runs:
         return Done()
@@ -217,7 +217,7 @@ def _to_set_aside(first: Run, arrived: ArrivedAt, now: datetime, settings: Setti
     return None
 
 
-def _rest(course: Course, time_left: timedelta, settings: Settings) -> Wait | GiveUp:
+def _rest(course: BatchState, time_left: timedelta, settings: Settings) -> Wait | GiveUp:
     what = "refused by the destination" if course.is_refused else "failed"
     said = f"{what} {counted(course.in_a_row, 'time')} in a row"
     backoff = handler_backoff(course.in_a_row, settings)
@@ -228,7 +228,7 @@ def _rest(course: Course, time_left: timedelta, settings: Settings) -> Wait | Gi
     return Wait(backoff, said)
 
 
-def after_call(course: Course, answer: Answer, settings: Settings) -> Course:
+def after_call(course: BatchState, answer: Answer, settings: Settings) -> BatchState:
     """What is left after the handler's answer to the first run.
 
     A split is not an attempt and needs no wait, since splitting ends by itself. After progress, the records that are
@@ -237,28 +237,28 @@ def after_call(course: Course, answer: Answer, settings: Settings) -> Course:
     first, following = course.runs[0], course.runs[1:]
     narrowed = course.is_narrowed
     if answer.done >= first.size:
-        return Course(following, is_narrowed=narrowed)
+        return BatchState(following, is_narrowed=narrowed)
     if answer.done > 0:
         rest = Run(first.start + answer.done, first.end)
-        return Course((rest, *following), in_a_row=1, is_tired=True, is_narrowed=narrowed)
+        return BatchState((rest, *following), in_a_row=1, is_tired=True, is_narrowed=narrowed)
     if settings.bisect_batch_on_function_error and answer.has_raised and first.size > 1:
         middle = first.start + first.size // 2
         halves = Run(first.start, middle), Run(middle, first.end)
-        return Course((*halves, *following), course.in_a_row, is_narrowed=True)
+        return BatchState((*halves, *following), course.in_a_row, is_narrowed=True)
     again = first._replace(attempts=first.attempts + 1)
-    return Course((again, *following), course.in_a_row + 1, is_tired=True, is_narrowed=narrowed)
+    return BatchState((again, *following), course.in_a_row + 1, is_tired=True, is_narrowed=narrowed)
 
 
-def after_setting_aside(course: Course, run: Run) -> Course:
+def after_setting_aside(course: BatchState, run: Run) -> BatchState:
     """The destination has accepted `run`, which is the first run or its beginning."""
     first, following = course.runs[0], course.runs[1:]
     rest = (first._replace(start=run.end),) if run.end < first.end else ()
-    return Course((*rest, *following), is_narrowed=course.is_narrowed)
+    return BatchState((*rest, *following), is_narrowed=course.is_narrowed)
 
 
-def after_refusal(course: Course) -> Course:
+def after_refusal(course: BatchState) -> BatchState:
     return replace(course, in_a_row=course.in_a_row + 1, is_tired=True, is_refused=True)
 
 
-def after_waiting(course: Course) -> Course:
+def after_waiting(course: BatchState) -> BatchState:
     return replace(course, is_tired=False)

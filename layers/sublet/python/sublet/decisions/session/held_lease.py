@@ -44,7 +44,7 @@ TENURE_AFTER: Mapping[WriteKind, Tenure] = MappingProxyType(
 """The tenure after these writes; a lease handed over belongs to another worker. Other writes do not change it."""
 
 
-class Then(StrEnum):
+class NextAction(StrEnum):
     """What to do after a reply."""
 
     NOTHING = "nothing"
@@ -66,17 +66,17 @@ class Transition(NamedTuple):
     tenure: Tenure | None
     is_ours: bool
     is_done: bool
-    then: Then
+    then: NextAction
 
 
 TRANSITIONS: Mapping[Verdict, Transition] = MappingProxyType(
     {
-        Verdict.APPLIED: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
-        Verdict.DONE_BEFORE: Transition(None, is_ours=True, is_done=True, then=Then.NOTHING),
-        Verdict.MOVED: Transition(None, is_ours=True, is_done=False, then=Then.NOTHING),
-        Verdict.WRITE_AGAIN: Transition(None, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),
-        Verdict.DRAIN: Transition(Tenure.DRAINING, is_ours=True, is_done=False, then=Then.WRITE_AGAIN),
-        Verdict.LOST: Transition(Tenure.LOST, is_ours=False, is_done=False, then=Then.NOTHING),
+        Verdict.APPLIED: Transition(None, is_ours=True, is_done=True, then=NextAction.NOTHING),
+        Verdict.DONE_BEFORE: Transition(None, is_ours=True, is_done=True, then=NextAction.NOTHING),
+        Verdict.MOVED: Transition(None, is_ours=True, is_done=False, then=NextAction.NOTHING),
+        Verdict.WRITE_AGAIN: Transition(None, is_ours=True, is_done=False, then=NextAction.WRITE_AGAIN),
+        Verdict.DRAIN: Transition(Tenure.DRAINING, is_ours=True, is_done=False, then=NextAction.WRITE_AGAIN),
+        Verdict.LOST: Transition(Tenure.LOST, is_ours=False, is_done=False, then=NextAction.NOTHING),
     }
 )
 
@@ -126,7 +126,7 @@ class AfterWrite(NamedTuple):
     holding: Holding
     verdict: Verdict
     is_done: bool
-    then: Then
+    then: NextAction
 
 
 def after_write(holding: Holding, write: LeaseWrite, row: _Row, applied: bool, sent_at: Instant) -> AfterWrite:
@@ -134,7 +134,7 @@ def after_write(holding: Holding, write: LeaseWrite, row: _Row, applied: bool, s
     verdict = Verdict.APPLIED if applied else judge_refusal(holding.lease, write, row)
     to = TRANSITIONS[verdict]
     if not to.is_ours or not isinstance(row, Lease):
-        return AfterWrite(replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=Then.NOTHING)
+        return AfterWrite(replace(holding, tenure=Tenure.LOST), Verdict.LOST, is_done=False, then=NextAction.NOTHING)
     moves, moved_from = _moves_after(holding, write, row, applied)
     if verdict is Verdict.MOVED and moves == holding.moves:  # by a write of ours, whose answer got lost
         verdict, to = Verdict.WRITE_AGAIN, TRANSITIONS[Verdict.WRITE_AGAIN]
@@ -143,7 +143,7 @@ def after_write(holding: Holding, write: LeaseWrite, row: _Row, applied: bool, s
     written_at = sent_at if is_written else holding.written_at
     after = Holding(row, written_at, tenure or holding.tenure, moves=moves, moved_from=moved_from)
     asks = not is_written and after.is_asked_for(write)
-    return AfterWrite(after, verdict, to.is_done, Then.HAND_OVER if asks else to.then)
+    return AfterWrite(after, verdict, to.is_done, NextAction.HAND_OVER if asks else to.then)
 
 
 def _moves_after(holding: Holding, write: LeaseWrite, row: Lease, applied: bool) -> tuple[int, Checkpoint | None]:

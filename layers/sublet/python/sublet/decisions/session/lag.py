@@ -32,7 +32,7 @@ RATES_OVER = timedelta(seconds=30)
 SECOND = timedelta(seconds=1)
 
 
-class Stretch(NamedTuple):
+class HandledSpan(NamedTuple):
     """Consecutive records that are handled. `up_to`: the checkpoint after them."""
 
     up_to: Checkpoint
@@ -49,7 +49,7 @@ class LastPage(NamedTuple):
     polled_at: datetime
 
 
-class Rates(NamedTuple):
+class ThroughputRates(NamedTuple):
     """Moving averages as of `at`, when `handled_bytes` and `handled_records` had been handled; None: not measured."""
 
     at: datetime
@@ -59,7 +59,7 @@ class Rates(NamedTuple):
     handled_records: int = 0
 
     @classmethod
-    def going_on_from(cls, before: LagReport | None, now: datetime) -> Rates:
+    def going_on_from(cls, before: LagReport | None, now: datetime) -> ThroughputRates:
         """A new owner's rates before it has handled anything: those of the row's last report, which another clock has
         dated.
         """
@@ -67,12 +67,12 @@ class Rates(NamedTuple):
             return cls(now)
         return cls(min(before.at, now), before.bytes_per_second, before.records_per_second)
 
-    def after(self, handled_bytes: int, handled_records: int, now: datetime, interval: timedelta) -> Rates:
+    def after(self, handled_bytes: int, handled_records: int, now: datetime, interval: timedelta) -> ThroughputRates:
         """Updates once per interval, however often it is called."""
         since = now - self.at
         if since < interval:
             return self
-        return Rates(
+        return ThroughputRates(
             now,
             averaged(self.bytes_per_second, handled_bytes - self.handled_bytes, since),
             averaged(self.records_per_second, handled_records - self.handled_records, since),
@@ -93,7 +93,7 @@ class Rates(NamedTuple):
 
 def lag_of(
     checkpoint: Checkpoint,
-    handled: Iterable[Stretch],
+    handled: Iterable[HandledSpan],
     in_hand_since: datetime | None,
     last: LastPage | None,
     now: datetime,

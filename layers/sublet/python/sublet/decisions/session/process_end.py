@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sublet.decisions.session.window import LeaseReport, Outcome
+from sublet.decisions.session.window import LeaseReport, SessionOutcome
 
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_THREAD = "can't start new thread"
 """Python's own text; it raises a plain RuntimeError."""
 
 
-class Ending(StrEnum):
+class ProcessEndReason(StrEnum):
     """Why the process should be replaced."""
 
     CALL_HANGS = "a call of the handler hangs, and a thread cannot be ended"
@@ -43,29 +43,29 @@ class Health:
 
     slots: int
     hung: int = 0
-    lacking: Ending | None = None
+    lacking: ProcessEndReason | None = None
     is_exclusive: bool = False
     is_stuck: bool = False
 
     @property
-    def ends_now(self) -> Ending | None:
+    def ends_now(self) -> ProcessEndReason | None:
         """Why the process can do nothing more and has to release all leases at once; None if it can."""
         if self.lacking is not None:
             return self.lacking
         if self.hung >= self._most:
-            return Ending.ALL_SLOTS_HANG
-        return Ending.ALL_LEASES_HANG if self.is_stuck else None
+            return ProcessEndReason.ALL_SLOTS_HANG
+        return ProcessEndReason.ALL_LEASES_HANG if self.is_stuck else None
 
     @property
     def _most(self) -> int:
         return self.slots if self.is_exclusive else 2 * self.slots
 
     @property
-    def ends_soon(self) -> Ending | None:
+    def ends_soon(self) -> ProcessEndReason | None:
         """Why to end the process once its windows are over; None if it goes on. Its other leases go on until then. The
         next process will not have the hung thread and its memory.
         """
-        return self.ends_now or (Ending.CALL_HANGS if self.hung else None)
+        return self.ends_now or (ProcessEndReason.CALL_HANGS if self.hung else None)
 
 
 def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool) -> bool:
@@ -79,15 +79,15 @@ def is_stuck(chosen: Collection[str], hung: Collection[str], *, is_at_work: bool
     return bool(chosen) and not is_at_work and set(chosen) <= set(hung)
 
 
-def lacking(failure: BaseException) -> Ending | None:
+def lacking(failure: BaseException) -> ProcessEndReason | None:
     """Which resource has run out, from the exception or from one that caused it, since AWS clients raise exceptions of
     their own.
     """
     for cause in _causes(failure):
         if isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTOR:
-            return Ending.NO_DESCRIPTORS
+            return ProcessEndReason.NO_DESCRIPTORS
         if isinstance(cause, RuntimeError) and _NO_THREAD in str(cause):
-            return Ending.NO_THREADS
+            return ProcessEndReason.NO_THREADS
     return None
 
 
@@ -107,6 +107,6 @@ def nothing_works(reports: Sequence[LeaseReport], began_at: datetime, finished_a
     Without earlier success the cause is a record, the code or what that depends on, and a new process would fail in the
     same way. So a bad deployment ends no process, and a poison record or an outage ends each process at most once.
     """
-    failed = [report.lease_key for report in reports if report.outcome is Outcome.HANDLER_FAILED]
+    failed = [report.lease_key for report in reports if report.outcome is SessionOutcome.HANDLER_FAILED]
     worked_before = any(lease_key in finished_at for lease_key in failed)
     return worked_before and all(at < began_at for at in finished_at.values())

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.decisions.manager.announcing import tick_interval
-from sublet.decisions.session.process_end import Ending
+from sublet.decisions.session.process_end import ProcessEndReason
 from sublet.settings import Settings
 
 LOOP_HANGS_AFTER = timedelta(minutes=5)
@@ -61,7 +61,7 @@ class ProcessState(NamedTuple):
     tried_at: datetime
     looked_at: datetime | None
     is_leaving: bool
-    ending: Ending | None
+    ending: ProcessEndReason | None
     shards: Sequence[ShardReport]
     """The shards of the leases that it holds."""
     hung: Sequence[ShardReport] = ()

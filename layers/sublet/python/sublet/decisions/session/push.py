@@ -66,7 +66,7 @@ class PushEnd(StrEnum):
     NO_CONSUMER = "the consumer is not registered"
 
 
-class Act(StrEnum):
+class PushAction(StrEnum):
     SUBSCRIBE = "subscribe"
     LISTEN = "listen"
     WAIT = "wait"
@@ -74,16 +74,16 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PushStep:
     """What to do next and why. `until`: for how long at most; None for an act that takes no time."""
 
-    act: Act
+    act: PushAction
     until: datetime | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed:
+class SubscriptionState:
     """What one reader knows about its subscription.
 
     position   where the next subscription begins: where the reader was opened, later the last event's continuation
@@ -104,28 +104,28 @@ class Subscribed:
     has_event: bool = False
     ended: PushEnd | None = None
 
-    def begun(self, now: datetime, chance: Chance) -> Subscribed:
+    def begun(self, now: datetime, chance: Chance) -> SubscriptionState:
         """The state after a successful call."""
         renew_at = now + LASTS - RENEWED_EARLIER * _drawn(chance)
         return replace(self, since=now, renew_at=renew_at, heard_at=now, wait_until=None, has_event=False, ended=None)
 
-    def resumed(self, away: timedelta) -> Subscribed:
+    def resumed(self, away: timedelta) -> SubscriptionState:
         """The reader listens again after it was away for this long, which does not count as silence."""
         return self if self.heard_at is None else replace(self, heard_at=self.heard_at + away)
 
-    def moved(self, continuation: str, now: datetime) -> Subscribed:
+    def moved(self, continuation: str, now: datetime) -> SubscriptionState:
         """The state after an event. An empty one has a continuation too, and moves the position through a stretch
         without records.
         """
         return replace(self, position=after(continuation), heard_at=now, failures=0, has_event=True)
 
-    def put_off(self, now: datetime, chance: Chance) -> Subscribed:
+    def put_off(self, now: datetime, chance: Chance) -> SubscriptionState:
         """A renewal was refused, and the subscription that it was to replace still lives: try later, or when it
         ends.
         """
         return replace(self, renew_at=now + TAKEN_OVER_AFTER * (1 + _drawn(chance)))
 
-    def over(self, end: PushEnd, now: datetime, chance: Chance) -> Subscribed:
+    def over(self, end: PushEnd, now: datetime, chance: Chance) -> SubscriptionState:
         """After a subscription has ended, or a call was refused. The position stays."""
         has_failed = self._is_failure(end, now)
         failures = self.failures + 1 if has_failed else 0
@@ -146,21 +146,21 @@ class Subscribed:
         return end not in (PushEnd.IN_USE, PushEnd.TAKEN_OVER)
 
 
-def next_step(known: Subscribed, now: datetime) -> Step:
+def next_step(known: SubscriptionState, now: datetime) -> PushStep:
     if known.ended is PushEnd.NO_CONSUMER:
-        return Step(Act.POLL, why=known.ended)
+        return PushStep(PushAction.POLL, why=known.ended)
     if known.since is None:
         if known.wait_until is not None and now < known.wait_until:
-            return Step(Act.WAIT, known.wait_until, known.ended or "")
-        return Step(Act.SUBSCRIBE, why=known.ended or "not subscribed yet")
+            return PushStep(PushAction.WAIT, known.wait_until, known.ended or "")
+        return PushStep(PushAction.SUBSCRIBE, why=known.ended or "not subscribed yet")
     assert known.renew_at is not None, "each subscription has a time at which it is renewed"
     assert known.heard_at is not None, "a subscription was known to be alive when it began"
     if now >= known.renew_at:
-        return Step(Act.SUBSCRIBE, why=PushEnd.LAPSED)
-    return Step(Act.LISTEN, min(known.renew_at, known.heard_at + SILENCE_MAX))
+        return PushStep(PushAction.SUBSCRIBE, why=PushEnd.LAPSED)
+    return PushStep(PushAction.LISTEN, min(known.renew_at, known.heard_at + SILENCE_MAX))
 
 
-def is_silent(known: Subscribed, now: datetime) -> bool:
+def is_silent(known: SubscriptionState, now: datetime) -> bool:
     """Whether to give up the subscription: the reader has listened for a minute without any event."""
     return known.heard_at is not None and now - known.heard_at >= SILENCE_MAX
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, read_position
-from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease import Lease, Position, QuietUntil
 from sublet.protocol.lease_columns import whole_milliseconds
 from sublet.protocol.records import Page
 
@@ -34,7 +34,7 @@ def reached_by(page: Page) -> datetime | None:
     return page.answered_at - page.millis_behind_latest * MILLISECOND
 
 
-class Walked(Struct, frozen=True):
+class WalkedUntil(Struct, frozen=True):
     """How far a reader has come beyond its last record, or beyond the record after which it was opened.
 
     last_arrival  the latest moment at which that record may have arrived; None before the first page
@@ -44,7 +44,7 @@ class Walked(Struct, frozen=True):
     last_arrival: datetime | None = None
     until: datetime | None = None
 
-    def after(self, page: Page) -> Walked:
+    def after(self, page: Page) -> WalkedUntil:
         """Adds what a page proves. Only an empty one proves anything: a record just after the last record of a page may
         have the same arrival time.
 
@@ -52,13 +52,13 @@ class Walked(Struct, frozen=True):
         that.
         """
         if page.records:
-            return Walked(page.records[-1].approximate_arrival_timestamp)
+            return WalkedUntil(page.records[-1].approximate_arrival_timestamp)
         reached = reached_by(page)
         if reached is None or page.is_shard_end or (self.until is not None and reached <= self.until):
             return self
-        return Walked(self.last_arrival or reached, reached)
+        return WalkedUntil(self.last_arrival or reached, reached)
 
-    def quiet(self, read_to: Position) -> Quiet | None:
+    def quiet(self, read_to: Position) -> QuietUntil | None:
         """What is proved for a reader that begins at `read_to`, after all records that this one has read. None if the
         proof saves nothing: soon after a record, its checkpoint is the better place to begin.
         """
@@ -66,15 +66,15 @@ class Walked(Struct, frozen=True):
             return None
         if self.until - ARRIVALS_DIFFER_BY <= self.last_arrival:
             return None
-        return Quiet(whole_milliseconds(self.until), read_to)
+        return QuietUntil(whole_milliseconds(self.until), read_to)
 
 
-NOTHING_WALKED = Walked()
+NOTHING_WALKED = WalkedUntil()
 
 
-def begun(position: ReadPosition | None) -> Walked:
+def begun(position: ReadPosition | None) -> WalkedUntil:
     """Returns the state of a reader that opens there, before its first page."""
-    return NOTHING_WALKED if position is None else Walked(position.at)
+    return NOTHING_WALKED if position is None else WalkedUntil(position.at)
 
 
 def opening(lease: Lease) -> ReadPosition | None:

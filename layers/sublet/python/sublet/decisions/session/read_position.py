@@ -55,7 +55,7 @@ class ReadPosition(Struct, frozen=True):
     at: datetime | None = None
 
 
-class Pin(Struct, frozen=True):
+class PinnedStart(Struct, frozen=True):
     """The lease starts at a moment that its row does not hold yet: store `at` first, then open AT_TIMESTAMP from there.
 
     Without the pin, records are lost if a window ends before the first record and the next one opens LATEST again (not
@@ -70,7 +70,7 @@ def needs_pin(
     parents: Collection[Lease | MalformedRow | None],
     start_position: StartPosition,
     service_time: datetime,
-) -> Pin | None:
+) -> PinnedStart | None:
     """The pin to store before the shard is first opened, or None. `parents`: the rows of the lease's parents, None for
     a parent without a row.
 
@@ -82,9 +82,11 @@ def needs_pin(
     if lease.start_at is not None:
         return None
     if lease.checkpoint == LATEST:
-        return Pin(service_time if all(parent is None for parent in parents) else service_time - LONGEST_RETENTION)
+        return PinnedStart(
+            service_time if all(parent is None for parent in parents) else service_time - LONGEST_RETENTION
+        )
     if lease.checkpoint == AT_TIMESTAMP and start_position.at is not None:
-        return Pin(start_position.at)
+        return PinnedStart(start_position.at)
     return None
 
 
@@ -140,7 +142,7 @@ def shows_what_follows(page: Page) -> bool:
     return bool(page.records) or page.is_shard_end or page.millis_behind_latest == 0
 
 
-class Kept(Struct, frozen=True):
+class RetentionEvidence(Struct, frozen=True):
     """What a reader knows about retention, whose length it does not know.
 
     last          sequence number of the last stream record it has read
@@ -164,23 +166,23 @@ class Kept(Struct, frozen=True):
         is_believed = self.asked_at is not None and polled_at - self.asked_at < ASKED_EVERY
         return None if is_believed else self.last
 
-    def with_proof(self, polled_at: datetime) -> Kept:
+    def with_proof(self, polled_at: datetime) -> RetentionEvidence:
         """The record in doubt is still there, so nothing is missing yet. Trimming may be late, and younger records may
         go soon.
         """
         return replace(self, asked_at=polled_at)
 
 
-NOTHING_READ = Kept()
+NOTHING_READ = RetentionEvidence()
 
 
-def after_page(kept: Kept, page: Page, polled_at: datetime) -> Kept:
+def after_page(kept: RetentionEvidence, page: Page, polled_at: datetime) -> RetentionEvidence:
     """Returns what is known after a page that `shows_what_follows`, polled at this time; by the service's clock if the
     page has its time.
     """
     last = page.records[-1].sequence_number if page.records else kept.last
     at = page.answered_at or polled_at
-    return Kept(last, at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
+    return RetentionEvidence(last, at - page.millis_behind_latest * MILLISECOND, kept.asked_at)
 
 
 def not_yet_handled(records: list[UserRecord], checkpoint: Checkpoint) -> list[UserRecord]:

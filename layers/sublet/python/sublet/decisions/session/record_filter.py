@@ -18,7 +18,7 @@ from sublet.settings import Settings
 from sublet.settings.filter_criteria import DATA, any_matches, parsed, patterns_of
 
 
-class Fault(NamedTuple):
+class RecordFault(NamedTuple):
     """An exception that a record's content raised on its way to the handler, and in which step."""
 
     doing: str
@@ -33,11 +33,11 @@ class Fault(NamedTuple):
         return error.with_traceback(self.failure.__traceback__)
 
 
-Faults = Mapping[Checkpoint, Fault]
+Faults = Mapping[Checkpoint, RecordFault]
 """Faults by the record's position."""
 
 
-class Filtered(NamedTuple):
+class FilteredRecords(NamedTuple):
     """The records that are wanted, and those in `faults`, in order."""
 
     records: list[UserRecord]
@@ -57,7 +57,7 @@ class RecordFilter:
         self._needs_metadata = any(pattern.wanted.fields.keys() != {DATA} for pattern in patterns)
         self._stream_arn = settings.stream_arn
 
-    def wanted(self, records: Iterable[UserRecord], faults: Faults) -> Filtered:
+    def wanted(self, records: Iterable[UserRecord], faults: Faults) -> FilteredRecords:
         """`faults`: those known already. A record with a fault is kept without looking at its content."""
         kept, found = [], dict(faults)
         for record in records:
@@ -66,8 +66,8 @@ class RecordFilter:
                     kept.append(record)
             except Exception as failure:  # noqa: BLE001 - the content of a record can make JSON raise anything
                 kept.append(record)
-                found.setdefault(record.checkpoint, Fault("applying filter_criteria", failure))
-        return Filtered(kept, found)
+                found.setdefault(record.checkpoint, RecordFault("applying filter_criteria", failure))
+        return FilteredRecords(kept, found)
 
     def _wants(self, record: UserRecord) -> bool:
         text = _text(record.data)

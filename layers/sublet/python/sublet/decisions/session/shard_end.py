@@ -20,7 +20,7 @@ class EndShard(Struct, frozen=True):
     child_shard_ids: frozenset[str]
 
 
-class Blocked(Struct, frozen=True):
+class BlockedByParents(Struct, frozen=True):
     """A merge's other parent has no lease but still has records: ending now would let the child begin without them
     (KCL).
     """
@@ -35,10 +35,10 @@ def other_parents(lease: Lease, children: Sequence[ChildShard]) -> frozenset[str
 
 def plan_shard_end(
     lease: Lease, children: Sequence[ChildShard], missing_parents: Collection[str]
-) -> EndShard | Blocked:
+) -> EndShard | BlockedByParents:
     """`missing_parents`: those of `other_parents` that have no lease row although the service still lists the shard."""
     if missing_parents:
-        return Blocked(frozenset(missing_parents))
+        return BlockedByParents(frozenset(missing_parents))
     return EndShard(
         create=tuple(_child_lease(lease, child) for child in sorted(children, key=lambda child: child.shard_id)),
         child_shard_ids=frozenset(child.shard_id for child in children),

@@ -37,7 +37,7 @@ class ConsumerStanding(StrEnum):
 _COMES = (ConsumerStanding.CREATING, ConsumerStanding.BUSY)
 
 
-class Search(StrEnum):
+class ConsumerLookup(StrEnum):
     """What a reader of the stream does next."""
 
     LOOK = "ask Kinesis"
@@ -77,15 +77,15 @@ class KnownConsumer:
 UNSEEN = KnownConsumer()
 
 
-def search(known: KnownConsumer, now: datetime) -> Search:
+def search(known: KnownConsumer, now: datetime) -> ConsumerLookup:
     if known.standing is None or known.looked_at is None:
-        return Search.LOOK
+        return ConsumerLookup.LOOK
     if known.standing is ConsumerStanding.ACTIVE:
-        return Search.USE
+        return ConsumerLookup.USE
     comes_soon = known.coming_since is not None and now - known.coming_since < CREATED_WITHIN
     if now - known.looked_at >= (LOOKED_AT_EVERY if comes_soon else LOOKED_FOR_EVERY):
-        return Search.LOOK
-    return Search.WAIT if comes_soon else Search.POLL
+        return ConsumerLookup.LOOK
+    return ConsumerLookup.WAIT if comes_soon else ConsumerLookup.POLL
 
 
 def is_to_register(found: ConsumerStanding, before: KnownConsumer, *, may_register: bool) -> bool:

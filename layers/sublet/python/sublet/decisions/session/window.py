@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.decisions.manager.choose_leases import ClaimReason
-from sublet.decisions.manager.packing import Claim, WorkerItem
+from sublet.decisions.manager.packing import LeaseClaim, WorkerItem
 from sublet.handler import no_deadline
 from sublet.protocol.lease import LeaseFence
 from sublet.protocol.records import Page, UserRecord
@@ -33,7 +33,7 @@ CRASHES_MAX = 3
 """Crashes in a row after which the item still runs again; the next one leaves it to the next tick."""
 
 
-class Outcome(StrEnum):
+class SessionOutcome(StrEnum):
     """How a lease's session in a window ended."""
 
     CAUGHT_UP = "caught_up"
@@ -59,16 +59,16 @@ class Outcome(StrEnum):
 
 
 WORST_FIRST = (
-    Outcome.HANDLER_HUNG,
-    Outcome.HANDLER_FAILED,
-    Outcome.SERVICE_FAILED,
-    Outcome.LEFT_ALONE,
-    Outcome.TRIED_APART,
+    SessionOutcome.HANDLER_HUNG,
+    SessionOutcome.HANDLER_FAILED,
+    SessionOutcome.SERVICE_FAILED,
+    SessionOutcome.LEFT_ALONE,
+    SessionOutcome.TRIED_APART,
 )
 """Outcomes that need attention."""
 
 
-class Next(StrEnum):
+class AfterWindow(StrEnum):
     """What the state machine does after a window."""
 
     AGAIN = "again"
@@ -83,7 +83,7 @@ class LeaseReport:
     """
 
     lease_key: str
-    outcome: Outcome
+    outcome: SessionOutcome
     kept: LeaseFence | None = None
     checkpoint: str | None = None
     stream_records: int = 0
@@ -100,7 +100,7 @@ class LeaseReport:
 class WindowReport:
     """The return value of a lease worker. Expected failures are outcomes, not exceptions."""
 
-    next: Next
+    next: AfterWindow
     item: WorkerItem
     leases: tuple[LeaseReport, ...]
 
@@ -112,9 +112,9 @@ class WindowReport:
         outcomes = {lease.outcome for lease in self.leases}
         if trouble := [worst for worst in WORST_FIRST if worst in outcomes]:
             return trouble[0].value
-        if outcomes == {Outcome.COULD_NOT_ACQUIRE}:
-            return Outcome.COULD_NOT_ACQUIRE.value
-        return "done" if self.next is Next.DONE else "prompted"
+        if outcomes == {SessionOutcome.COULD_NOT_ACQUIRE}:
+            return SessionOutcome.COULD_NOT_ACQUIRE.value
+        return "done" if self.next is AfterWindow.DONE else "prompted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,18 +214,18 @@ def keeps_leases(item: WorkerItem, settings: Settings) -> bool:
 
 def after_window(item: WorkerItem, reports: Sequence[LeaseReport]) -> WindowReport:
     """Another window for kept leases; otherwise a prompt if a tick now would find work; otherwise done."""
-    kept = tuple(Claim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None)
+    kept = tuple(LeaseClaim(*report.kept, why=ClaimReason.CONTINUE) for report in reports if report.kept is not None)
     following = replace(item, claims=kept, windows_left=item.windows_left - 1)
     if kept:
-        return WindowReport(Next.AGAIN, following, tuple(reports))
+        return WindowReport(AfterWindow.AGAIN, following, tuple(reports))
     work_left = any(_leaves_work(report) for report in reports)
-    return WindowReport(Next.PROMPT if work_left else Next.DONE, following, tuple(reports))
+    return WindowReport(AfterWindow.PROMPT if work_left else AfterWindow.DONE, following, tuple(reports))
 
 
 def _leaves_work(report: LeaseReport) -> bool:
     """Whether a tick now would find work. A blocked merge prompts once: the other parent may take long itself, so a
     session that finds the shard already read to its end leaves it to the schedule.
     """
-    is_blocked_anew = report.outcome is Outcome.SHARD_END_BLOCKED and report.user_records > 0
-    left_over = report.outcome in (Outcome.WINDOW_ENDED, Outcome.TRIED_APART)
+    is_blocked_anew = report.outcome is SessionOutcome.SHARD_END_BLOCKED and report.user_records > 0
+    left_over = report.outcome in (SessionOutcome.WINDOW_ENDED, SessionOutcome.TRIED_APART)
     return left_over or is_blocked_anew or report.unstarted_children > 0

@@ -14,7 +14,7 @@ from sublet.decisions.manager.unread_shards import REMEMBERED_EVERY, UnreadShard
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.decisions.status.lease_history import History, seen_by_owners, shown_idle
 from sublet.decisions.status.shard_status import ShardState, ShardStatus
-from sublet.decisions.status.shard_verdict import TimeStanding, Word, standing_of
+from sublet.decisions.status.shard_verdict import Status, TimeStanding, standing_of
 from sublet.decisions.status.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position
@@ -26,7 +26,7 @@ FOUND_QUIET_LATELY = REMEMBERED_EVERY + timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class FleetFindings:
     """What is known about an application beside its rows. Each mapping is by lease key; what is not known is left out.
 
     sightings, unread  what lease managers remember
@@ -104,9 +104,14 @@ class FleetStatus:
         return [(seen.at, seen.behind) for shard in self.shards for seen in shard.history if seen.behind is not None]
 
     @property
-    def words(self) -> Mapping[Word, int]:
-        """The number of shards with each word; only words that occur."""
-        return Counter(shard.word for shard in self.shards)
+    def statuses(self) -> Mapping[Status, int]:
+        """The number of shards with each status; only statuses that occur."""
+        return Counter(shard.status for shard in self.shards)
+
+    @property
+    def statuses(self) -> Mapping[Status, int]:
+        """`statuses`, by its name in 0.2."""
+        return self.statuses
 
     @property
     def states(self) -> Mapping[ShardState, int]:
@@ -119,11 +124,11 @@ class FleetStatus:
         return bool(self.malformed) or any(shard.is_bad for shard in self.shards)
 
 
-def fleet_status(scan: LeaseScan, now: datetime, settings: Settings, known: Findings | None = None) -> FleetStatus:
+def fleet_status(scan: LeaseScan, now: datetime, settings: Settings, known: FleetFindings | None = None) -> FleetStatus:
     """Judges which owners are alive by stored sightings, as a lease manager does, and by what owners of ours last wrote
     to their rows. An owner counts as alive if neither is known.
     """
-    known = known or Findings()
+    known = known or FleetFindings()
     leases = [lease for lease in scan.leases if stream_key_of(lease.lease_key) not in known.gone]
     unfinished = frozenset(lease.shard_id for lease in leases if not lease.is_ended)
     unfinished |= {row.lease_key for row in scan.malformed}
@@ -143,7 +148,7 @@ def fleet_status(scan: LeaseScan, now: datetime, settings: Settings, known: Find
 
 
 def _shard_status(
-    lease: Lease, waits_for: frozenset[str], now: datetime, settings: Settings, known: Findings
+    lease: Lease, waits_for: frozenset[str], now: datetime, settings: Settings, known: FleetFindings
 ) -> ShardStatus:
     history, here = _history(lease, known)
     standing = _standing(lease, history, here, waits_for, now, settings, known)
@@ -153,7 +158,7 @@ def _shard_status(
     rate = reading_rate(lease, now, is_owner_gone=is_gone)
     return ShardStatus(
         shard_id=lease.shard_id,
-        word=standing.verdict.word,
+        status=standing.verdict.status,
         because=standing.verdict.because,
         since=standing.verdict.since,
         lag=standing.behind,
@@ -184,7 +189,7 @@ def _shard_status(
     )
 
 
-def _history(lease: Lease, known: Findings) -> tuple[History, Position]:
+def _history(lease: Lease, known: FleetFindings) -> tuple[History, Position]:
     """The longer of two histories, what this command has watched and what owners have left; and where the lease stands
     in it.
     """
@@ -200,7 +205,7 @@ def _standing(
     waits_for: frozenset[str],
     now: datetime,
     settings: Settings,
-    known: Findings,
+    known: FleetFindings,
 ) -> TimeStanding:
     key = lease.lease_key
     return standing_of(
@@ -218,7 +223,7 @@ def _standing(
     )
 
 
-def _waiting(lease: Lease, now: datetime, known: Findings) -> timedelta | None:
+def _waiting(lease: Lease, now: datetime, known: FleetFindings) -> timedelta | None:
     """What the shard has answered now or, if it was not asked, what the last ticks of a catch-up have found."""
     asked = known.positions.get(lease.lease_key)
     if asked is not None:

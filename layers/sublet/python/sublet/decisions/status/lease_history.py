@@ -1,4 +1,4 @@
-"""A lease's last ten observations: where it stood, and how far behind it was. From these come its word and its trend.
+"""A lease's last ten observations: where it stood, and how far behind it was. From these come its status and its trend.
 
 Burrow keeps such a ring of ten for each partition (core/internal/storage/inmemory.go), one for each time that a
 consumer group stores its position. Here an observation is made by a command or page that watches, when it finds that an
@@ -24,7 +24,7 @@ from sublet.protocol.row_values import EPOCH
 SECOND = timedelta(seconds=1)
 
 
-class Observation(Struct, frozen=True):
+class LagObservation(Struct, frozen=True):
     """`behind`: how long the first record after the position had waited. Zero: nothing waited. None: not known."""
 
     at: datetime
@@ -32,7 +32,7 @@ class Observation(Struct, frozen=True):
     behind: timedelta | None = None
 
 
-History = tuple[Observation, ...]
+History = tuple[LagObservation, ...]
 """Oldest first, at most LENGTH."""
 
 
@@ -150,9 +150,9 @@ def seen_by_owners(lease: Lease) -> tuple[History, Position]:
         return (), lease.position
     is_handled_to = checkpoint.is_sequence_number or checkpoint == TRIM_HORIZON
     here = _arrival(arrived_at) if is_handled_to else lease.position
-    history = tuple(Observation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history)
+    history = tuple(LagObservation(seen.at, _arrival(seen.arrived_at), seen.lag) for seen in lease.lag_history)
     if report is not None and (not history or report.at - history[-1].at >= SECOND):
-        history = (*history, Observation(report.at, here, report.lag))
+        history = (*history, LagObservation(report.at, here, report.lag))
     return tuple(seen for seen in history if history[-1].at - seen.at <= FORGOTTEN_AFTER)[-LENGTH:], here
 
 
@@ -169,7 +169,7 @@ def is_watched(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
 def _with(history: History, lease: Lease, behind: timedelta | None, now: datetime) -> History:
     if history and abs(now - history[-1].at) < PACE:
         return history
-    new = Observation(now, lease.position, behind)
+    new = LagObservation(now, lease.position, behind)
     if history and behind == timedelta(0) == history[-1].behind and history[-1].position == new.position:
         return history  # an idle fleet writes nothing
     recent = [seen for seen in history if timedelta(0) < now - seen.at <= FORGOTTEN_AFTER]

@@ -1,4 +1,4 @@
-"""The status of one shard: its word, its lag and its forecast, who owns its lease, and what holds it up."""
+"""The status of one shard: its status, its lag and its forecast, who owns its lease, and what holds it up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.decisions.status.lease_history import History
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Pause
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.shard import HashKeyRange
 from sublet.protocol.stream_key import stream_key_of
 
-BAD_WORDS = (Word.STOPPED, Word.FAILING, Word.STALLED, Word.REWOUND, Word.BEHIND)
-WORST_FIRST = (*BAD_WORDS, Word.UNKNOWN, Word.PAUSED, Word.WAITING, Word.OK, Word.ENDED)
+BAD_STATUSES = (Status.STOPPED, Status.FAILING, Status.STALLED, Status.REWOUND, Status.BEHIND)
+WORST_FIRST = (*BAD_STATUSES, Status.UNKNOWN, Status.PAUSED, Status.WAITING, Status.OK, Status.ENDED)
 NOTHING = timedelta(0)
 
 
@@ -35,7 +35,7 @@ class ShardState(StrEnum):
 class ShardStatus:
     """One shard and its lease.
 
-    since               when the word began to be true, or was first observed; None if neither means anything
+    since               when the status began to be true, or was first observed; None if neither means anything
     lag                 how long the first record after the checkpoint has waited; zero if none waits, None if not
                         known. At most the retention: what is older is `lost`
     lag_is_at_least     whether the lag is a lower bound: a record has waited for that long, and perhaps others for
@@ -67,8 +67,8 @@ class ShardStatus:
     """
 
     shard_id: str
-    word: Word
-    because: Because
+    status: Status
+    because: StatusReason
     since: datetime | None
     lag: timedelta | None
     trend: float | None
@@ -118,10 +118,10 @@ class ShardStatus:
 
     @property
     def is_bad(self) -> bool:
-        """Whether an operator should look at it. A shard that has lost records is bad whatever its word."""
-        return self.word in BAD_WORDS or self.lost is not None
+        """Whether an operator should look at it. A shard that has lost records is bad whatever its status."""
+        return self.status in BAD_STATUSES or self.lost is not None
 
 
 def worst_first(shards: Iterable[ShardStatus]) -> list[ShardStatus]:
-    """Sorts by word, then by lag."""
-    return sorted(shards, key=lambda shard: (WORST_FIRST.index(shard.word), -(shard.lag or NOTHING)))
+    """Sorts by status, then by lag."""
+    return sorted(shards, key=lambda shard: (WORST_FIRST.index(shard.status), -(shard.lag or NOTHING)))

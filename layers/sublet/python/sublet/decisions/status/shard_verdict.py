@@ -1,4 +1,4 @@
-"""One word for each shard, the trend of its lag, and when it will have caught up.
+"""The status of each shard, the trend of its lag, and when it will have caught up.
 
 The rules and their order are Burrow's (core/internal/evaluator/caching.go, calculatePartitionStatus), with lag in time
 instead of a number of messages. There are no thresholds: a shard is compared with its own last ten observations.
@@ -21,7 +21,7 @@ from sublet.decisions.session.lag import LENGTH, PACE
 from sublet.decisions.session.read_position import is_unopened
 from sublet.decisions.status.lease_history import (
     History,
-    Observation,
+    LagObservation,
     again_since,
     believed_for,
     is_caught_up,
@@ -46,7 +46,7 @@ LONGEST_FORECAST = timedelta(days=365)
 NOTHING = timedelta(0)
 
 
-class Word(StrEnum):
+class Status(StrEnum):
     """How a shard stands."""
 
     OK = "OK"
@@ -75,12 +75,12 @@ class Word(StrEnum):
     """
 
 
-STANDS = frozenset({Word.FAILING, Word.STOPPED})
+STANDS = frozenset({Status.FAILING, Status.STOPPED})
 """Words of shards whose position is known not to move, whatever the last ten observations show."""
 
 
-class Because(StrEnum):
-    """Why the shard has its word."""
+class StatusReason(StrEnum):
+    """Why the shard has its status."""
 
     NOTHING_WAITS = "nothing waits"
     WAS_CAUGHT_UP = "it was caught up lately"
@@ -106,8 +106,8 @@ class Because(StrEnum):
 class ShardVerdict(Struct, frozen=True):
     """`since`: when it began, or was first observed; None if neither means anything."""
 
-    word: Word
-    because: Because
+    status: Status
+    because: StatusReason
     since: datetime | None = None
 
 
@@ -158,11 +158,11 @@ def standing_of(
     """
     here = here or lease.position
     if lease.is_ended:
-        return TimeStanding(ShardVerdict(Word.ENDED, Because.READ_TO_ITS_END))
+        return TimeStanding(ShardVerdict(Status.ENDED, StatusReason.READ_TO_ITS_END))
     lag, is_at_least = _lag(lease, history, here, now, waiting, waits_since, believed_for(lease, silent_after))
     seen = _until_now(history, here, now, lag)
     said = _held_up(waits_for, pause) or _verdict(lease, seen, now, lag, gone_since)
-    trend = _trend(seen, now, lag, said.word) if lag else None
+    trend = _trend(seen, now, lag, said.status) if lag else None
     behind = lag if lag is None or retention is None else min(lag, retention)
     return TimeStanding(
         said,
@@ -176,8 +176,8 @@ def standing_of(
 
 def _held_up(waits_for: Collection[str], pause: Pause | None) -> ShardVerdict | None:
     if pause is not None:
-        return ShardVerdict(Word.PAUSED, Because.PAUSED, pause.since)
-    return ShardVerdict(Word.WAITING, Because.PARENTS) if waits_for else None
+        return ShardVerdict(Status.PAUSED, StatusReason.PAUSED, pause.since)
+    return ShardVerdict(Status.WAITING, StatusReason.PARENTS) if waits_for else None
 
 
 def _lag(
@@ -204,7 +204,7 @@ def _lag(
     return _lag_when_it_moved(history[-1], here) if history else None, False
 
 
-def _lag_when_it_moved(last: Observation, here: Position) -> timedelta | None:
+def _lag_when_it_moved(last: LagObservation, here: Position) -> timedelta | None:
     """The lag at the last look, if the position has moved on since; None if that says nothing about the present
     position.
     """
@@ -260,11 +260,11 @@ def _verdict(
     )
 
 
-def _trend(seen: History, now: datetime, lag: timedelta | None, word: Word) -> float | None:
+def _trend(seen: History, now: datetime, lag: timedelta | None, status: Status) -> float | None:
     """The slope of the line that best fits the observations since the last rewind; None with fewer than three of known
     lag. While a position stands, its lag grows with time.
     """
-    if word in STANDS:
+    if status in STANDS:
         return 1.0
     seen = _since_the_last_rewind(seen)
     known = {look.at: look.behind.total_seconds() for look in seen if look.behind is not None}
@@ -289,13 +289,13 @@ def _caught_up_in(lag: timedelta | None, trend: float | None) -> timedelta | Non
 def _until_now(history: History, here: Position, now: datetime, lag: timedelta | None) -> History:
     """The observations, and the row as it is now if it has moved since the last look."""
     if history and history[-1].position != here and history[-1].at < now:
-        return (*history, Observation(now, here, lag))[-LENGTH:]
+        return (*history, LagObservation(now, here, lag))[-LENGTH:]
     return history
 
 
 def _caught_up(lag: timedelta | None) -> ShardVerdict | None:
     """Burrow's first rule: a shard without lag is OK, whatever else is true."""
-    return ShardVerdict(Word.OK, Because.NOTHING_WAITS) if lag == NOTHING else None
+    return ShardVerdict(Status.OK, StatusReason.NOTHING_WAITS) if lag == NOTHING else None
 
 
 def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
@@ -307,11 +307,11 @@ def _stopped(seen: History, lease: Lease, now: datetime, lag: timedelta | None) 
         return None
     if not seen:  # it never had an owner
         is_silent = lease.actual_owner is None and lag > WINDOW and _failing(lease) is None
-        return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE) if is_silent else None
+        return ShardVerdict(Status.STOPPED, StatusReason.NO_SIGN_OF_LIFE) if is_silent else None
     span = seen[-1].at - seen[0].at
     window = span if len(seen) == LENGTH else max(span, WINDOW)
     is_silent = now - seen[-1].at > window and lag > window
-    return ShardVerdict(Word.STOPPED, Because.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
+    return ShardVerdict(Status.STOPPED, StatusReason.NO_SIGN_OF_LIFE, seen[-1].at) if is_silent else None
 
 
 def _failing(lease: Lease) -> ShardVerdict | None:
@@ -320,17 +320,17 @@ def _failing(lease: Lease) -> ShardVerdict | None:
     """
     failing = lease.failing
     if failing is not None and failing.attempt >= AGAIN:
-        return ShardVerdict(Word.FAILING, Because.HANDLER_FAILS, failing.since)
+        return ShardVerdict(Status.FAILING, StatusReason.HANDLER_FAILS, failing.since)
     if lease.unanswered_since is not None:
-        return ShardVerdict(Word.FAILING, Because.NOT_ANSWERED, lease.unanswered_since)
+        return ShardVerdict(Status.FAILING, StatusReason.NOT_ANSWERED, lease.unanswered_since)
     hung = failing is not None and failing.error == HandlerOverdue.__name__
-    return ShardVerdict(Word.FAILING, Because.OWNERS_DIE) if lease.crashes >= AGAIN and not hung else None
+    return ShardVerdict(Status.FAILING, StatusReason.OWNERS_DIE) if lease.crashes >= AGAIN and not hung else None
 
 
 def _left_alone(lag: timedelta | None, gone_since: datetime | None) -> ShardVerdict | None:
     if gone_since is None or lag is None:
         return None
-    return ShardVerdict(Word.STOPPED, Because.OWNER_GONE, gone_since)
+    return ShardVerdict(Status.STOPPED, StatusReason.OWNER_GONE, gone_since)
 
 
 def _rewound(seen: History) -> ShardVerdict | None:
@@ -338,7 +338,7 @@ def _rewound(seen: History) -> ShardVerdict | None:
     such a shard would be OK.
     """
     at = _last_rewind(seen)
-    return None if at is None else ShardVerdict(Word.REWOUND, Because.MOVED_BACK, seen[at].at)
+    return None if at is None else ShardVerdict(Status.REWOUND, StatusReason.MOVED_BACK, seen[at].at)
 
 
 def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | None) -> ShardVerdict | None:
@@ -350,32 +350,34 @@ def _was_caught_up(seen: History, lease: Lease, now: datetime, lag: timedelta | 
     if is_caught_up(lease, now, WINDOW):
         said = max(nothing_waited_at(lease))
         return (
-            ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if lag else ShardVerdict(Word.OK, Because.NOTHING_WAITED, said)
+            ShardVerdict(Status.OK, StatusReason.WAS_CAUGHT_UP)
+            if lag
+            else ShardVerdict(Status.OK, StatusReason.NOTHING_WAITED, said)
         )
     is_well = any(look.behind == NOTHING for look in seen) or any(
         later.behind is not None and later.behind <= later.at - earlier.at for earlier, later in pairwise(seen)
     )
-    return ShardVerdict(Word.OK, Because.WAS_CAUGHT_UP) if is_well else None
+    return ShardVerdict(Status.OK, StatusReason.WAS_CAUGHT_UP) if is_well else None
 
 
 def _unknown(seen: History, lease: Lease, lag: timedelta | None) -> ShardVerdict | None:
     if lag is None:
-        return ShardVerdict(Word.UNKNOWN, Because.NOT_OPENED if is_unopened(lease) else Because.LAG_UNKNOWN)
-    return ShardVerdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
+        return ShardVerdict(Status.UNKNOWN, StatusReason.NOT_OPENED if is_unopened(lease) else StatusReason.LAG_UNKNOWN)
+    return ShardVerdict(Status.UNKNOWN, StatusReason.WATCHED_BRIEFLY) if len(seen) < ENOUGH else None
 
 
 def _stalled(seen: History) -> ShardVerdict | None:
     is_same = all(look.position == seen[0].position for look in seen)
-    return ShardVerdict(Word.STALLED, Because.POSITION_STANDS, seen[0].at) if is_same else None
+    return ShardVerdict(Status.STALLED, StatusReason.POSITION_STANDS, seen[0].at) if is_same else None
 
 
 def _behind(seen: History) -> ShardVerdict:
     lags = [look.behind for look in seen if look.behind is not None]
     if len(lags) < ENOUGH:
-        return ShardVerdict(Word.UNKNOWN, Because.WATCHED_BRIEFLY)
+        return ShardVerdict(Status.UNKNOWN, StatusReason.WATCHED_BRIEFLY)
     if all(earlier <= later for earlier, later in pairwise(lags)):
-        return ShardVerdict(Word.BEHIND, Because.LAG_NEVER_FELL, seen[0].at)
-    return ShardVerdict(Word.OK, Because.LAG_FALLS)
+        return ShardVerdict(Status.BEHIND, StatusReason.LAG_NEVER_FELL, seen[0].at)
+    return ShardVerdict(Status.OK, StatusReason.LAG_FALLS)
 
 
 def _last_rewind(seen: History) -> int | None:

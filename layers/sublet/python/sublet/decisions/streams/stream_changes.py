@@ -14,7 +14,7 @@ from sublet.decisions.session.read_position import LONGEST_RETENTION, SHORTEST_R
 from sublet.errors import SettingsError
 from sublet.protocol.records import RECORD_MAX
 from sublet.protocol.stream_info import MAX_RECORD_KIB, StreamInfo, StreamMode
-from sublet.settings.definition import Allowed, Definition, Elsewhere, any_of_kind, between
+from sublet.settings.definition import AllowedValues, Definition, OtherName, any_of_kind, between
 
 
 class SetMode(Struct, frozen=True):
@@ -54,7 +54,7 @@ Change = SetMode | SetShards | SetRetention | SetMaxRecordKib | SetKey | RemoveK
 
 
 class StreamOptions(TypedDict, total=False):
-    """The fields of `Wanted`."""
+    """The fields of `DesiredStream`."""
 
     shards: int | None
     mode: StreamMode | None
@@ -63,7 +63,7 @@ class StreamOptions(TypedDict, total=False):
     max_record_kib: int | None
 
 
-class Wanted(Struct, frozen=True):
+class DesiredStream(Struct, frozen=True):
     """What the program wants of a stream; None leaves a value unchanged. `retention`: whole hours, a day to a year.
     `key`: a KMS key's id, ARN or alias; empty for no encryption. `max_record_kib`: 1,024 to 10,240.
     """
@@ -81,18 +81,18 @@ def _is_retention(retention: timedelta) -> bool:
 
 
 _OPTIONS = tuple(
-    Definition(name, kind, None, allowed, None, Elsewhere())
+    Definition(name, kind, None, allowed, None, OtherName())
     for name, kind, allowed in (
-        ("shards", int, Allowed("at least 1", lambda count: count >= 1)),
+        ("shards", int, AllowedValues("at least 1", lambda count: count >= 1)),
         ("mode", StreamMode, any_of_kind(StreamMode)),
-        ("retention", timedelta, Allowed("whole hours, 24 hours to 365 days", _is_retention)),
+        ("retention", timedelta, AllowedValues("whole hours, 24 hours to 365 days", _is_retention)),
         ("key", str, any_of_kind(str)),
         ("max_record_kib", int, between(MAX_RECORD_KIB, RECORD_MAX // 1024)),
     )
 )
 
 
-def check_wanted(wanted: Wanted) -> None:
+def check_wanted(wanted: DesiredStream) -> None:
     """Raises SettingsError for options that no stream can have."""
     for option in _OPTIONS:
         option.check(getattr(wanted, option.name))
@@ -100,7 +100,7 @@ def check_wanted(wanted: Wanted) -> None:
         raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many shards as it needs")
 
 
-def changes(now: StreamInfo, wanted: Wanted) -> tuple[Change, ...]:
+def changes(now: StreamInfo, wanted: DesiredStream) -> tuple[Change, ...]:
     """The calls needed; none for what is as wanted already. Raises SettingsError for what no stream can have.
 
     The mode is first, since only a provisioned stream's shards can be set.

@@ -22,7 +22,7 @@ from sublet.settings import Settings
 from sublet.settings.text import duration_text
 
 
-class StreamWord(StrEnum):
+class StreamStatus(StrEnum):
     READ = "READ"
     """A lease manager has named it lately."""
     LEFT = "LEFT"
@@ -42,7 +42,7 @@ class StreamStanding(Struct, frozen=True):
     """
 
     stream: StreamKey
-    word: StreamWord
+    status: StreamStatus
     leases: tuple[Lease, ...]
     owners: tuple[str, ...]
     named_at: datetime | None
@@ -93,12 +93,12 @@ def _standing(
         and not is_expired(lease, sightings, now, settings.failover_time)
     }
     if known is None:
-        word = StreamWord.UNKNOWN
+        status = StreamStatus.UNKNOWN
     elif is_gone:
-        word = StreamWord.GONE
+        status = StreamStatus.GONE
     else:
-        word = StreamWord.LEFT if has_left(known, now, settings.former_streams_wait) else StreamWord.READ
-    return StreamStanding(stream, word, leases, tuple(sorted(owners)), None if known is None else known.named_at)
+        status = StreamStatus.LEFT if has_left(known, now, settings.former_streams_wait) else StreamStatus.READ
+    return StreamStanding(stream, status, leases, tuple(sorted(owners)), None if known is None else known.named_at)
 
 
 def why_not_removed(standing: StreamStanding, settings: Settings, *, is_described: bool) -> str | None:
@@ -108,19 +108,19 @@ def why_not_removed(standing: StreamStanding, settings: Settings, *, is_describe
     name, wait = standing.stream.stream, duration_text(settings.former_streams_wait)
     if standing.owners:
         return f"{standing.owners[0]} reads stream {name}: stop that worker first"
-    match standing.word:
-        case StreamWord.LEFT:
+    match standing.status:
+        case StreamStatus.LEFT:
             return None
-        case StreamWord.GONE | StreamWord.READ if not is_described:
+        case StreamStatus.GONE | StreamStatus.READ if not is_described:
             return None
-        case StreamWord.GONE:
+        case StreamStatus.GONE:
             return f"Kinesis describes stream {name}, or does not say whether it is there: nothing was removed"
-        case StreamWord.READ:
+        case StreamStatus.READ:
             return (
                 f"a lease manager named stream {name} at {standing.named_at:%Y-%m-%dT%H:%M:%SZ}: take it out of the "
                 f"setting streams, and wait until {wait} have passed since"
             )
-        case StreamWord.UNKNOWN:
+        case StreamStatus.UNKNOWN:
             return (
                 f"no lease manager of sublet has named stream {name}, so another program may read it. It is noted "
                 f"now: if none has named it when {wait} have passed, it can be removed"

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from sublet.decisions.session.failure_policy import Answer, Run, SetAside, is_noted_before
-from sublet.decisions.session.record_filter import Fault
+from sublet.decisions.session.record_filter import RecordFault
 from sublet.decisions.session.window import millis_left
 from sublet.engine.calls.caller import BatchProgress, Caller, SessionCalls
 from sublet.engine.calls.guard import HandlerCall
@@ -19,7 +19,7 @@ from sublet.engine.lease.held import HeldLease
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.protocol.lease import Tried
+from sublet.protocol.lease import AttemptedRecords
 from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 
@@ -31,7 +31,7 @@ class Attempts(NamedTuple):
     """How often the next records have failed, in earlier windows too. `tried`: which records these are."""
 
     times: int = 0
-    tried: Tried | None = None
+    tried: AttemptedRecords | None = None
 
     def note(self, held: HeldLease, progress: BatchProgress) -> None:
         """Write them to the lease's row for its next session, unless the row has them already."""
@@ -54,8 +54,8 @@ class LeaseBatch:
     def arrived(self, place: int) -> datetime:
         return self.records[place].approximate_arrival_timestamp
 
-    def tried(self, run: Run) -> Tried:
-        return Tried(self.records[run.end - 1].checkpoint, self.progress.lanes)
+    def tried(self, run: Run) -> AttemptedRecords:
+        return AttemptedRecords(self.records[run.end - 1].checkpoint, self.progress.lanes)
 
     def time_left(self) -> timedelta:
         return self.session.time_left()
@@ -198,6 +198,6 @@ class HandedBatch:
         return self._places[id(record)]
 
 
-def _fail(fault: Fault, record: UserRecord) -> None:
+def _fail(fault: RecordFault, record: UserRecord) -> None:
     """The call of a record that cannot be handed over: it fails with what the record's content raised."""
     raise fault.error(record)

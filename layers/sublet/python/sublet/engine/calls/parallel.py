@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.session.finished_prefix import FinishedPrefix
 from sublet.engine.calls.caller import Caller, SessionCalls
 from sublet.engine.calls.lease_batch import Attempts
@@ -191,7 +191,7 @@ class ParallelRunner:
         """
         session, caller, progress = self.session, self.caller, self.progress
         tasks, held, settings = session.ports.tasks, session.held, session.settings
-        is_careful = caution(held.lease) >= Caution.ALONE
+        is_careful = caution(held.lease) >= CrashCaution.ALONE
         spread = Spread(records, held, tasks.lock(), 1 if is_careful else settings.parallelization_factor)
         spread.of_lanes = [LaneProgress(spread, progress, places) for places in lanes_of(records, spread.lanes)]
         runners = [

@@ -9,9 +9,9 @@ from typing import Protocol
 from sublet.decisions.session.failure_policy import (
     Answer,
     ArrivedAt,
+    BatchState,
     Call,
-    Called,
-    Course,
+    FailedCall,
     GiveUp,
     Run,
     SetAside,
@@ -27,7 +27,7 @@ from sublet.decisions.session.failure_policy import (
 from sublet.settings import Settings
 
 
-class Acts(Protocol):
+class BatchActions(Protocol):
     """What the loop needs from the runtime that the batch belongs to."""
 
     def time_left(self) -> timedelta:
@@ -51,10 +51,10 @@ class Acts(Protocol):
 
 
 def run_retry_loop(
-    course: Course, acts: Acts, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
-) -> Course:
+    course: BatchState, acts: BatchActions, arrived: ArrivedAt, now: Callable[[], datetime], settings: Settings
+) -> BatchState:
     """Returns the unfinished rest of the batch: empty unless the batch was given up or calls had to stop."""
-    called: tuple[Called, ...] = ()
+    called: tuple[FailedCall, ...] = ()
     while course.runs:
         match next_step(course, arrived, now(), acts.time_left(), settings):
             case Call(run):

@@ -12,9 +12,9 @@ WAIT = timedelta(minutes=1)
 
 
 class CallSlots:
-    """A semaphore with a queue, whose waiters can be stopped. `with slots:` takes a slot and gives it back.
+    """A semaphore with a queue, whose waiters can be stopped. `with slots:` takes a slot and frees it.
 
-    A slot that is given back passes at once to the waiter at the head of the queue. Otherwise its last holder, a shard
+    A slot that is free passes at once to the waiter at the head of the queue. Otherwise its last holder, a shard
     whose next batch is ready, would take it again before another thread had woken up.
     """
 

@@ -9,8 +9,8 @@ from functools import partial
 from sublet.decisions.session.held_lease import (
     AfterWrite,
     Holding,
+    NextAction,
     Tenure,
-    Then,
     after_failure,
     after_reading,
     after_write,
@@ -130,9 +130,9 @@ class HeldLease:
                 if self._holding.is_asked_for(write):
                     write, make = hand_over(self.lease), hand_over
                 after = self._write(write)
-                if after is None or after.then is Then.NOTHING:
+                if after is None or after.then is NextAction.NOTHING:
                     return after is not None and after.is_done
-                if after.then is Then.HAND_OVER:
+                if after.then is NextAction.HAND_OVER:
                     make = hand_over
             return False
 

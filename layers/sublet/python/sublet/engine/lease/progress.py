@@ -23,7 +23,7 @@ from sublet.engine.lease.row_notes import Ahead
 from sublet.ports import Clock, Signal
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, joined
-from sublet.protocol.lease import Lease, Position, Quiet
+from sublet.protocol.lease import Lease, Position, QuietUntil
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat, prepare
 from sublet.protocol.records import Page
 from sublet.settings import Settings
@@ -109,7 +109,7 @@ class Progress:
             return self._caught_up_at if is_known else None
 
     @property
-    def quiet(self) -> Quiet | None:
+    def quiet(self) -> QuietUntil | None:
         """What the walk has proved quiet since the last record that was read. It counts once that record is
         checkpointed.
         """

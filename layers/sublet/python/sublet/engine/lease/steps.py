@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from sublet.decisions.manager.lease_cleanup import DeleteReason, Deletion
+from sublet.decisions.manager.lease_cleanup import DeleteReason, LeaseDeletion
 from sublet.decisions.manager.shard_sync import NewLease
 from sublet.decisions.session.read_position import needs_pin
-from sublet.decisions.session.shard_end import Blocked, EndShard, may_begin, other_parents, plan_shard_end
+from sublet.decisions.session.shard_end import BlockedByParents, EndShard, may_begin, other_parents, plan_shard_end
 from sublet.engine.lease.held import HeldLease
 from sublet.metric_names import Metric
 from sublet.ports import Applied, LeaseTable, Ports
@@ -93,11 +93,11 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     return needed is None or held.write(partial(pin, at=needed.at))
 
 
-def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | Blocked:
+def plan_end(lease: Lease, children: Sequence[ChildShard], ports: Ports) -> EndShard | BlockedByParents:
     """The plan for ending the shard; Blocked while a merge's other parent has no lease, but still has records."""
     missing = [p for p in sorted(other_parents(lease, children)) if _is_missing(p, ports)]
     plan = plan_shard_end(lease, children, missing)
-    if isinstance(plan, Blocked):
+    if isinstance(plan, BlockedByParents):
         ports.log.warning(
             "shard end waits for a merge's other parent",
             lease_key=lease.lease_key,
@@ -124,12 +124,12 @@ def end_shard(held: HeldLease, plan: EndShard, ports: Ports, unmoved_since: int 
     return held.write(name_children, unmoved_since) and held.write(end, unmoved_since)
 
 
-def is_gone(deletion: Deletion, ports: Ports) -> bool:
+def is_gone(deletion: LeaseDeletion, ports: Ports) -> bool:
     """Whether the shard is gone. Asks for the shard itself if it is not listed, since a listing may lag behind."""
     return deletion.why is not DeleteReason.GARBAGE or not ports.stream.has_shard(deletion.lease.shard_id)
 
 
-def delete_lease(deletion: Deletion, ports: Ports) -> bool:
+def delete_lease(deletion: LeaseDeletion, ports: Ports) -> bool:
     """True if we deleted the lease. If it was not read to its end, its records are lost: a data gap. This is also
     reported if the row has gone already: the answer to our first request may have been lost, and two managers' reports
     are better than none.

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sublet.decisions.manager.describing import Doubt, doubt_of, is_known
+from sublet.decisions.manager.describing import DescriptionDoubt, doubt_of, is_known
 from sublet.decisions.manager.stream_adoption import (
-    Evidence,
-    Suspect,
+    ForeignLeaseEvidence,
+    SuspectLease,
     has_strange_shards,
     other_stream,
     other_streams_lease,
@@ -43,7 +43,7 @@ def check_adoption(
     has_suspects = bool(found) or has_strange_shards(scan.leases, shards)
     doubt = doubt_of(remembered.placement, settings.stream, settings.stream_arn, has_suspects=has_suspects)
     try:
-        if doubt is Doubt.NONE:
+        if doubt is DescriptionDoubt.NONE:
             placement = shared_placement(ports.stream.describe, ports.sightings, ports.tasks.signal(), remembered, now)
             return _checked(ports, settings, remembered, placement, found)
         placement = remembered.placement
@@ -63,7 +63,7 @@ def _checked(
     settings: Settings,
     remembered: Remembered,
     placement: Placement,
-    suspected: Sequence[Suspect],
+    suspected: Sequence[SuspectLease],
 ) -> Placement:
     assert placement.last is not None
     known, found = remembered.stream, placement.last.identity
@@ -91,8 +91,8 @@ def adopt_stream(ports: Ports) -> None:
         )
 
 
-def is_foreign(suspect: Suspect, ports: Ports) -> bool:
+def is_foreign(suspect: SuspectLease, ports: Ports) -> bool:
     """Whether the lease belongs to another stream. Asks for the shard itself if it is not listed, since a listing may
     lag.
     """
-    return suspect.why is not Evidence.NOT_LISTED or not ports.stream.has_shard(suspect.lease.shard_id)
+    return suspect.why is not ForeignLeaseEvidence.NOT_LISTED or not ports.stream.has_shard(suspect.lease.shard_id)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, Announcement, What, long_lapsed
+from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, Announcement, AnnouncementKind, long_lapsed
 from sublet.decisions.manager.fleet_kind import ReportPlan, is_due
 from sublet.errors import CallFailed
 from sublet.ports import Ports, WorkerReports
@@ -22,26 +22,26 @@ from sublet.settings import KclFleet, Mode, Settings
 T = TypeVar("T")
 
 
-class Reported(NamedTuple):
+class ReportedFleet(NamedTuple):
     """All known reports, and KCL's client version (its lease rules) that the fleet has stored."""
 
     reports: tuple[WorkerReport, ...]
     client_version: str | None
 
 
-def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> Reported:
+def look_at_reports(scan: LeaseScan, ports: Ports, settings: Settings) -> ReportedFleet:
     """Reads the separate table of reports only if this application would report there, and no other worker uses the
     lease table for its reports.
     """
-    known = Reported(scan.reports, scan.client_version)
+    known = ReportedFleet(scan.reports, scan.client_version)
     is_here = any(report.worker_id not in settings.own_worker_ids for report in scan.reports)
     if is_here or settings.mode is not Mode.CONTINUOUS or settings.kcl_fleet is KclFleet.V2:
         return known
 
-    def look(reports: WorkerReports) -> Reported:
+    def look(reports: WorkerReports) -> ReportedFleet:
         elsewhere = reports.load()
         version = reports.client_version() if elsewhere else None
-        return Reported((*scan.reports, *elsewhere), scan.client_version or version)
+        return ReportedFleet((*scan.reports, *elsewhere), scan.client_version or version)
 
     return _with_reports(ports, look) or known
 
@@ -96,7 +96,7 @@ def _with_reports(ports: Ports, act: Callable[[WorkerReports], T]) -> T | None:
 
 
 def announce(
-    what: What,
+    what: AnnouncementKind,
     ports: Ports,
     settings: Settings,
     announced: Mapping[str, Announcement] = NOTHING_ANNOUNCED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason
+from sublet.decisions.manager.choose_leases import ClaimReason, LeaseChoice
 from sublet.decisions.session.control import paused
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.look import look
@@ -17,7 +17,9 @@ LATE = timedelta(seconds=1)
 """A heartbeat that is this late still shows that its owner lives."""
 
 
-def claims_of_earlier_run(ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch) -> tuple[Choice, ...]:
+def claims_of_earlier_run(
+    ports: Ports, settings: Settings, stop: Signal, watch: ControlWatch
+) -> tuple[LeaseChoice, ...]:
     """Claims on the leases that an earlier run under this process's own worker id left behind, except for paused ones.
     Writes nothing.
 
@@ -49,7 +51,7 @@ def claims_of_earlier_run(ports: Ports, settings: Settings, stop: Signal, watch:
             f"worker id {worker_id} is in use: lease {moved[0]} of it is being heartbeaten, though not by this "
             "process; stop the other process, or give this one a worker_id of its own (by default each start has)"
         )
-    return tuple(Choice(lease, worker_id, ClaimReason.EXPIRED) for lease in after.values())
+    return tuple(LeaseChoice(lease, worker_id, ClaimReason.EXPIRED) for lease in after.values())
 
 
 def _rows_of(keys: list[str], worker_id: str, ports: Ports) -> dict[str, Lease]:

@@ -9,7 +9,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from sublet.decisions.manager.liveness import ahead_by
-from sublet.decisions.manager.tick_plan import Look
+from sublet.decisions.manager.tick_plan import TickLook
 from sublet.decisions.streams.stream_parts import by_stream, with_leases_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import check_adoption
@@ -22,7 +22,7 @@ from sublet.protocol.stream_info import Placement
 from sublet.settings import Settings
 
 
-def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
+def look(ports: Ports, settings: Settings, watch: ControlWatch) -> TickLook:
     """Reads leases before shards: a shard that appears in between has no lease yet, which is correct. Otherwise its
     lease would look like an orphan.
 
@@ -38,7 +38,7 @@ def look(ports: Ports, settings: Settings, watch: ControlWatch) -> Look:
     return _look(scan, shards, remembered, placement, ahead, ports, settings, watch)
 
 
-def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> Look:
+def look_at_several(ports: Ports, settings: Settings, watch: ControlWatch, streams: StreamWatch) -> TickLook:
     """The look of an application of several streams. No stream has to be adopted: each lease's key names its stream."""
     scan = ports.table.scan()
     ahead = ahead_by(ports.clock.now(), scan.at)
@@ -63,10 +63,10 @@ def _look(
     ports: Ports,
     settings: Settings,
     watch: ControlWatch,
-) -> Look:
+) -> TickLook:
     """`ahead`: how far this clock is ahead of the lease table's."""
     reported = look_at_reports(scan, ports, settings)
-    return Look(
+    return TickLook(
         scan=scan,
         shards=shards,
         sightings=remembered.sightings,

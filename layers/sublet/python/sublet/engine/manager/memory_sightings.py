@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from sublet.decisions.manager.announcing import Announcement
-from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, Dispatched, is_recent
+from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker, is_recent
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -87,7 +87,7 @@ class MemorySightingStore:
             self._remembered = replace(self._remembered, definition=dict(definition))
             return True
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         with self._lock:
             if self._remembered.round != seen_round:
                 return False

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from sublet.decisions.manager.probe import Probe, ProbeResult
 from sublet.decisions.manager.unread_shards import (
-    Probes,
+    ProbeSelection,
     StandsStill,
     UnreadShard,
     first_probes,
@@ -19,7 +19,7 @@ from sublet.decisions.manager.unread_shards import (
 )
 from sublet.decisions.session.control import not_merely_paused
 from sublet.decisions.session.quiet import MILLISECOND
-from sublet.engine.manager.side_by_side import Bounds, SideBySide
+from sublet.engine.manager.side_by_side import ReadBounds, SideBySide
 from sublet.engine.session.metrics import STANDS_STILL_AFTER
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
@@ -28,7 +28,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import is_of_several
 from sublet.settings import Settings
 
-BOUNDS = Bounds(
+BOUNDS = ReadBounds(
     at_once=4,
     limit=10,  # what is not beyond the checkpoint may come before the first that is
     pages=50,
@@ -39,7 +39,7 @@ BOUNDS = Bounds(
 
 
 @dataclass(slots=True)
-class Probing:
+class TickProbes:
     """The probes of one tick. `leases`: all leases of its scan. `asked`: the shards that it probed before its
     dispatch.
     """
@@ -49,9 +49,9 @@ class Probing:
     leases: Sequence[Lease]
     unread: Mapping[str, UnreadShard]
     asked: Mapping[str, Probe] = field(default_factory=dict)
-    bounds: Bounds = BOUNDS
+    bounds: ReadBounds = BOUNDS
 
-    def probe(self, chosen: Probes, stopped: Collection[str], retention: timedelta) -> None:
+    def probe(self, chosen: ProbeSelection, stopped: Collection[str], retention: timedelta) -> None:
         """Put as a metric how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys
         of paused leases.
         """
@@ -62,7 +62,7 @@ class Probing:
         quiet = [probe for probe in self.asked.values() if probe.answer is ProbeResult.QUIET]
         self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
 
-    def look_into(self, chosen: Probes) -> Sequence[Probe]:
+    def look_into(self, chosen: ProbeSelection) -> Sequence[Probe]:
         """Reads a page of each shard, then another page, while there is time. Skips shards that this tick has probed
         already.
         """

@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from sublet.decisions.manager.probe import Probe
 from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY, LastProbe, first_look
 from sublet.decisions.manager.unread_shards import UnreadShard
-from sublet.engine.manager.side_by_side import Bounds, SideBySide
+from sublet.engine.manager.side_by_side import ReadBounds, SideBySide
 from sublet.metric_names import Metric
 from sublet.ports import Metrics, Ports, ShardReader
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import stream_key_of
 
-BOUNDS = Bounds(
+BOUNDS = ReadBounds(
     at_once=16,  # Kinesis answers in some ten milliseconds, so that this keeps one CPU busy
     limit=2,  # the checkpointed record, and one that waits
     pages=3,  # of a shard that is walked; a worker walks the rest
@@ -33,7 +33,7 @@ NO_TIME = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptAnswers:
     last: LastProbe
     reader: ShardReader | None
 
@@ -42,7 +42,7 @@ class _Kept:
 class QuietProbing:
     """What one process knows of quiet shards from tick to tick. Not thread-safe: its ticks do not overlap."""
 
-    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _kept: dict[str, _KeptAnswers] = field(default_factory=dict)
 
     def ask(
         self,
@@ -88,7 +88,8 @@ class QuietProbing:
     ) -> None:
         """A reader that failed is opened again next time: its iterator may be the cause."""
         self._kept = {
-            key: _Kept(LastProbe(probe, now), None if key in failed else readers[key]) for key, probe in found.items()
+            key: _KeptAnswers(LastProbe(probe, now), None if key in failed else readers[key])
+            for key, probe in found.items()
         }
 
 

@@ -15,7 +15,7 @@ from sublet.protocol.lease import Lease
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ReadBounds:
     """at_once   shards that are read at the same time
     limit     records of a page
     pages     of a shard, at most
@@ -39,7 +39,7 @@ class SideBySide:
     """
 
     ports: Ports
-    bounds: Bounds
+    bounds: ReadBounds
     is_refused: bool = field(default=False, init=False)
 
     def read(

@@ -47,7 +47,7 @@ so.
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class _StreamListing:
     shards: tuple[Shard, ...]
     at: datetime
 
@@ -61,7 +61,7 @@ class StreamWatch:
     pacer: Pacer = field(init=False)
     _found: FoundStreams | None = field(default=None, init=False)
     _found_at: datetime | None = field(default=None, init=False)
-    _listings: dict[StreamKey, _Listing] = field(default_factory=dict, init=False)
+    _listings: dict[StreamKey, _StreamListing] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.pacer = Pacer(self.ports.clock, self.ports.tasks)
@@ -200,7 +200,7 @@ class StreamWatch:
         """What to write about the stream; empty if nothing has changed."""
         before = known.get(stream, KnownStream(now))
         if isinstance(answer, tuple):
-            self._listings[stream] = _Listing(answer, self.ports.clock.steady())
+            self._listings[stream] = _StreamListing(answer, self.ports.clock.steady())
             return {} if before.gone_at is None else {stream: replace(before, gone_at=None)}
         if isinstance(answer, StreamNotFound) and before.gone_at is None:
             self.ports.log.warning(

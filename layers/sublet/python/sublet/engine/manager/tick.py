@@ -9,14 +9,14 @@ from datetime import timedelta
 
 from msgspec.structs import asdict, replace
 
-from sublet.decisions.manager.announcing import AmongOthers, What
-from sublet.decisions.manager.choose_leases import Choice, ClaimReason, Standing
+from sublet.decisions.manager.announcing import AmongOthers, AnnouncementKind
+from sublet.decisions.manager.choose_leases import ClaimReason, FleetBalance, LeaseChoice
 from sublet.decisions.manager.fleet_kind import FleetKind
-from sublet.decisions.manager.lease_cleanup import Deletion
+from sublet.decisions.manager.lease_cleanup import LeaseDeletion
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.shard_sync import starts_at_latest
-from sublet.decisions.manager.tick_plan import Look, TickPlan, asked_first, has_new_leases, plan_tick
-from sublet.decisions.session.crash_caution import Caution, caution
+from sublet.decisions.manager.tick_plan import TickLook, TickPlan, asked_first, has_new_leases, plan_tick
+from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_leases, delete_lease, is_gone
@@ -26,7 +26,7 @@ from sublet.engine.manager.look import look, look_at_several
 from sublet.engine.manager.other_kind import OtherKindLog
 from sublet.engine.manager.pacing import PacedStream
 from sublet.engine.manager.probing import BOUNDS as PROBED
-from sublet.engine.manager.probing import Probing
+from sublet.engine.manager.probing import TickProbes
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.engine.manager.stream_watch import StreamWatch
 from sublet.engine.manager.worst_shards import WorstShardMetrics
@@ -157,16 +157,16 @@ class LeaseManager:
             ),
         )
         if plan.announces:
-            announce(What.ASKS, self.ports, self.settings, seen.announced)
+            announce(AnnouncementKind.ASKS, self.ports, self.settings, seen.announced)
         self._report(seen, plan, report)
         bounds = PROBED if self._streams is None else replaced(PROBED, lasts=self._streams.pacer.time_left())
-        Probing(self._asking, self.settings, seen.scan.leases, seen.unread, seen.asked, bounds).probe(
+        TickProbes(self._asking, self.settings, seen.scan.leases, seen.unread, seen.asked, bounds).probe(
             plan.probes, plan.paused, _retention(seen)
         )
         self.ports.metrics.flush()
         return report
 
-    def _plan(self) -> tuple[Look, TickPlan]:
+    def _plan(self) -> tuple[TickLook, TickPlan]:
         """Looks, and plans from that. A plan that creates leases at LATEST is dropped if others have created leases
         since the look: after a reshard in between, it would start a shard at LATEST although an ancestor has a lease.
         After LOOKS_MAX looks the last plan counts: another manager may take minutes to create the leases of a large
@@ -179,7 +179,7 @@ class LeaseManager:
                 break
         return seen, plan
 
-    def _look(self) -> Look:
+    def _look(self) -> TickLook:
         """Also probes the shards whose leases may need no worker."""
         watch = self.watch or ControlWatch(self.ports)
         if self._streams is None:
@@ -200,7 +200,7 @@ class LeaseManager:
         self.ports.sightings.save(plan.sightings)
         return created, deleted
 
-    def _delete(self, deletion: Deletion) -> bool:
+    def _delete(self, deletion: LeaseDeletion) -> bool:
         """A lease that cannot be deleted now does no harm: the leases to be dispatched do not wait for it."""
         try:
             if self._streams is not None and not self._streams.is_there(deletion.lease.lease_key):
@@ -221,9 +221,9 @@ class LeaseManager:
         self.dispatcher.dispatch(plan.items)
         return True
 
-    def _report(self, seen: Look, plan: TickPlan, report: TickReport) -> None:
+    def _report(self, seen: TickLook, plan: TickPlan, report: TickReport) -> None:
         metrics = self.ports.metrics
-        crashing = [lease for lease in seen.scan.leases if caution(lease) is Caution.PAUSES and not lease.is_ended]
+        crashing = [lease for lease in seen.scan.leases if caution(lease) is CrashCaution.PAUSES and not lease.is_ended]
         _log_faults(seen, plan, crashing, self.ports.log)
         log_tick(self.ports.log, plan.standing, plan.choices)
         metrics.put(Metric.CRASHING_LEASES, len(crashing))
@@ -240,7 +240,7 @@ class LeaseManager:
         _show_paused(plan.paused, self.ports)
 
 
-def _log_faults(seen: Look, plan: TickPlan, crashing: Sequence[Lease], log: Log) -> None:
+def _log_faults(seen: TickLook, plan: TickPlan, crashing: Sequence[Lease], log: Log) -> None:
     for row in seen.scan.malformed:
         log.error(
             "malformed lease row; its shard waits until the row is repaired",
@@ -274,7 +274,7 @@ def _show_paused(stopped: Mapping[str, Pause], ports: Ports) -> None:
         )
 
 
-def _retention(seen: Look) -> timedelta:
+def _retention(seen: TickLook) -> timedelta:
     """The stream's retention, or the shortest possible one if it is not known."""
     last = seen.placement.last
     return SHORTEST_RETENTION if last is None else last.retention
@@ -298,7 +298,7 @@ def log_start(log: Log, settings: Settings, tick_interval: timedelta | None = No
     )
 
 
-def log_tick(log: Log, standing: Standing, choices: Sequence[Choice]) -> None:
+def log_tick(log: Log, standing: FleetBalance, choices: Sequence[LeaseChoice]) -> None:
     """Logs nothing if the tick takes no lease. Otherwise: the state of the fleet and the target, then each lease and
     why.
     """

@@ -16,7 +16,7 @@ not.
 """
 
 
-class Answers:
+class ReadAnswers:
     """For the thread that reads. Others may ask for `outage`."""
 
     def __init__(self, shard_id: str, ports: Ports) -> None:

@@ -10,8 +10,8 @@ from sublet.decisions.session.quiet import ARRIVALS_DIFFER_BY, reached_by
 from sublet.decisions.session.read_position import (
     NOTHING_READ,
     IteratorType,
-    Kept,
     ReadPosition,
+    RetentionEvidence,
     after_page,
     may_have_lost,
     shows_what_follows,
@@ -35,7 +35,7 @@ class GapWatch:
     ports: Ports
     opened: Lease
     stop: Signal
-    kept: Kept = NOTHING_READ
+    kept: RetentionEvidence = NOTHING_READ
     is_begun: bool = False
 
     def look_at(self, page: Page, polled_at: datetime, now: datetime) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.session.lag import LEAST, RATES_OVER, LastPage, Rates, Stretch, lag_of, seen_beside
+from sublet.decisions.session.lag import LEAST, RATES_OVER, HandledSpan, LastPage, ThroughputRates, lag_of, seen_beside
 from sublet.decisions.session.read_position import shows_what_follows
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
@@ -31,7 +31,7 @@ class SessionLag:
         self._clock = clock
         self._lock = lock
         """Guards every field below. No other lock is taken while it is held."""
-        self._handled: deque[Stretch] = deque(maxlen=STRETCHES_MAX)
+        self._handled: deque[HandledSpan] = deque(maxlen=STRETCHES_MAX)
         self._in_hand: Sequence[StreamRecord] = ()
         """The records that `takes` was given last, until they are handled. Their page is in memory as long."""
         self._in_hand_since: datetime | None = None
@@ -47,7 +47,7 @@ class SessionLag:
         self._reported: Checkpoint = AT_TIMESTAMP
         """The checkpoint of the last report. At first AT_TIMESTAMP, which is before all others."""
         self._bytes = self._records = 0
-        self._rates = Rates.going_on_from(before, clock.now())
+        self._rates = ThroughputRates.going_on_from(before, clock.now())
 
     def takes(self, records: Sequence[StreamRecord], after: Checkpoint) -> None:
         """The session begins to handle these records. The first may be the one at `after`, which is handled already."""
@@ -65,14 +65,14 @@ class SessionLag:
         with self._lock:
             following = None if batch[-1].is_aggregated else self._after(batch[-1].sequence_number)
             self._in_hand_since = last if following is None else following.approximate_arrival_timestamp
-            self._handled.append(Stretch(batch[-1].checkpoint, first, last))
+            self._handled.append(HandledSpan(batch[-1].checkpoint, first, last))
             self._records += len(batch)
 
     def has_passed(self, records: Sequence[StreamRecord], up_to: Checkpoint) -> None:
         """All of these records are handled, or the handler did not want them."""
         last = records[-1].approximate_arrival_timestamp
         with self._lock:
-            self._handled.append(Stretch(up_to, self._in_hand_since or last, last))
+            self._handled.append(HandledSpan(up_to, self._in_hand_since or last, last))
             self._in_hand, self._in_hand_since = (), None
 
     def _after(self, sequence_number: str) -> StreamRecord | None:

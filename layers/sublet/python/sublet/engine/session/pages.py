@@ -13,7 +13,7 @@ from sublet.decisions.session.process_report import Outage
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
-from sublet.engine.session.answers import Answers
+from sublet.engine.session.answers import ReadAnswers
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, PushReader, Refusal, ShardReader, Signal, Task
@@ -58,7 +58,7 @@ class PageFeed:
         self._poll_at = self._began_at = ports.clock.steady()
         """When the next poll is due, and when the last one began."""
         self._pace = Pace()
-        self._answers = Answers(shard_id, ports)
+        self._answers = ReadAnswers(shard_id, ports)
         self._ahead: Task[Page | None] | None = None
         self._in_hand = NO_PAGE
         self._fetched = NO_PAGE
@@ -93,7 +93,7 @@ class PageFeed:
 
     def handled(self) -> None:
         """Return the current page's memory to the budget."""
-        self._budget.give_back(self._in_hand)
+        self._budget.free(self._in_hand)
         self._in_hand = NO_PAGE
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class PageFeed:
             self._push.close()
         if self._forget is not None:
             self._forget()
-        self._budget.give_back(self._fetched)
+        self._budget.free(self._fetched)
         self._fetched = NO_PAGE
         self.handled()
 
@@ -154,7 +154,7 @@ class PageFeed:
             sent_at = self._push.as_of if self._push is not None else None
             self._fetched_at = sent_at or polled_at.wall
         finally:
-            self._budget.give_back(PageSize(reserved.bytes - kept.bytes, reserved.records - kept.records))
+            self._budget.free(PageSize(reserved.bytes - kept.bytes, reserved.records - kept.records))
         self._pace = self._pace.polled(reply, polled_at.steady, self._settings)
         self._poll_at = next_poll_at(self._pace, polled_at.steady, self._chance, self._settings)
         return reply

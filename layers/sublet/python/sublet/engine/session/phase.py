@@ -32,7 +32,7 @@ class PhaseEvent(StrEnum):
     ACQUIRED = "lease_acquired has returned"
     RELEASING = "lease_releasing is called"
     KEPT = "the session is over, and the lease stays ours"
-    GIVEN_UP = "a kept lease is given back after all"
+    GIVEN_UP = "a kept lease is released after all"
     GOES_ON = "another session goes on with the lease"
     ENDED = "the session is over, and with it the lease"
 
@@ -93,7 +93,7 @@ FOLLOWING: Mapping[tuple[Phase, PhaseEvent], Phase] = MappingProxyType(
 
 
 @dataclass(slots=True)
-class Phases:
+class PhaseTracker:
     """The phase of one session. `keeps`: the mode keeps leases from window to window."""
 
     keeps: bool
@@ -121,9 +121,9 @@ class Phases:
     def move(self, event: PhaseEvent) -> None:
         self.so_far = after(self.so_far, event)
 
-    def following(self) -> Phases:
+    def following(self) -> PhaseTracker:
         """Returns the phases of a session that goes on with the lease after this one."""
-        return Phases(self.keeps, after(self.so_far, PhaseEvent.GOES_ON))
+        return PhaseTracker(self.keeps, after(self.so_far, PhaseEvent.GOES_ON))
 
 
 def after(phase: Phase, event: PhaseEvent) -> Phase:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from sublet.decisions.session.read_position import not_yet_handled
-from sublet.decisions.session.record_filter import Fault
+from sublet.decisions.session.record_filter import RecordFault
 from sublet.engine.lease.progress import Progress
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.sketch import SessionSketch
@@ -43,7 +43,7 @@ class UserRecords:
     sketch: SessionSketch
     inside: KeysInside | None = field(default=None, init=False)
     dropped_out_of_range: int = field(default=0, init=False)
-    faults: dict[Checkpoint, Fault] = field(default_factory=dict, init=False)
+    faults: dict[Checkpoint, RecordFault] = field(default_factory=dict, init=False)
     """Records in the latest `parts` whose content raised an exception. They are passed on, so that their calls fail."""
     last: Checkpoint = field(default=NOTHING, init=False)
     """The last user record that was made in the latest `parts`, wanted or not. In an aggregate it has a sub-sequence
@@ -130,7 +130,7 @@ class UserRecords:
         whole = UserRecord(of.data, of.partition_key, 0, of)
         if whole.checkpoint <= max(self.progress.reached, given):
             raise failure
-        self.faults[whole.checkpoint] = Fault("deaggregating the record", failure)
+        self.faults[whole.checkpoint] = RecordFault("deaggregating the record", failure)
         yield [whole], 0
 
     def _note(self, dropped_out_of_range: int, delivered_whole: int) -> None:

@@ -14,8 +14,8 @@ from sublet.decisions.session.crash_caution import crashes_by_hanging
 from sublet.decisions.session.held_lease import Tenure
 from sublet.decisions.session.process_report import ShardReport
 from sublet.decisions.session.quiet import opening
-from sublet.decisions.session.shard_end import Blocked
-from sublet.decisions.session.window import AtTip, LeaseReport, Outcome, has_caught_up
+from sublet.decisions.session.shard_end import BlockedByParents
+from sublet.decisions.session.window import AtTip, LeaseReport, SessionOutcome, has_caught_up
 from sublet.engine.calls.caller import Caller, SessionCalls
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.parallel import ParallelRunner
@@ -31,7 +31,7 @@ from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.page_runner import PageRunner
 from sublet.engine.session.pages import PageFeed
-from sublet.engine.session.phase import PhaseEvent, Phases
+from sublet.engine.session.phase import PhaseEvent, PhaseTracker
 from sublet.engine.session.records import UserRecords
 from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import CallFailed, HandlerContractBroken, StreamError, TransientError
@@ -53,7 +53,7 @@ class LeaseSession:
     deadline: datetime
     stop: Signal
     why: ClaimReason
-    phase: Phases
+    phase: PhaseTracker
     progress: Progress
     lag: SessionLag
     sketch: SessionSketch
@@ -77,7 +77,7 @@ class LeaseSession:
         try:
             outcome, problem = self._consume(), None
         except CallFailed as refused:
-            outcome, problem = Outcome.SERVICE_FAILED, str(refused)
+            outcome, problem = SessionOutcome.SERVICE_FAILED, str(refused)
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
                 ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
             shared.guard.health.note(refused)
@@ -89,9 +89,9 @@ class LeaseSession:
                 position=str(self.progress.reached),
                 **exception_fields(fault, shared.settings.log_exceptions),
             )
-            self._finish(Outcome.SERVICE_FAILED, None)
+            self._finish(SessionOutcome.SERVICE_FAILED, None)
             raise
-        return self._finish(outcome, problem, keep=self._may_keep and outcome is Outcome.WINDOW_ENDED)
+        return self._finish(outcome, problem, keep=self._may_keep and outcome is SessionOutcome.WINDOW_ENDED)
 
     def stop_early(self) -> None:
         """End the window early, and do not keep the lease for the next one."""
@@ -107,13 +107,13 @@ class LeaseSession:
         doing = None if call is None else str(call)
         return LeftBehind(lease.lease_key, lease.checkpoint, self.progress.finished, doing)
 
-    def _consume(self) -> Outcome:
+    def _consume(self) -> SessionOutcome:
         shared = self.shared
         if self.why is ClaimReason.STEAL and not self.stop.wait(self._handover_wait()):
             self.held.read_again()
         may_open = begin(self.held, shared.ports, shared.settings.start_position)
         if may_open is None:
-            return Outcome.WAITS_FOR_PARENTS
+            return SessionOutcome.WAITS_FOR_PARENTS
         if not may_open:
             return self._stopped()
         opened = self.progress.start()
@@ -146,7 +146,7 @@ class LeaseSession:
             self.stop.set()
             feed.close()
 
-    def _pages(self, feed: PageFeed, opened: Lease) -> Outcome:
+    def _pages(self, feed: PageFeed, opened: Lease) -> SessionOutcome:
         """Handle pages until a page, the deadline or the stop signal ends it. `opened`: the lease as reading began."""
         ports, settings, runner = self.shared.ports, self.shared.settings, self.runner
         tip, gaps = AtTip(), GapWatch(ports, opened, self.stop)
@@ -168,7 +168,7 @@ class LeaseSession:
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:
-                return Outcome.CAUGHT_UP
+                return SessionOutcome.CAUGHT_UP
         return self._stopped()
 
     def _handover_wait(self) -> timedelta:
@@ -176,20 +176,20 @@ class LeaseSession:
         settings, left = self.shared.settings, self.calls.time_left()
         return min(settings.handover_wait, max(left, timedelta(0)))
 
-    def _stopped(self) -> Outcome:
+    def _stopped(self) -> SessionOutcome:
         if self.held.tenure is not Tenure.HELD:
-            return Outcome.LEASE_LOST
-        return Outcome.MOVED if self.progress.has_been_moved() else Outcome.WINDOW_ENDED
+            return SessionOutcome.LEASE_LOST
+        return SessionOutcome.MOVED if self.progress.has_been_moved() else SessionOutcome.WINDOW_ENDED
 
-    def _not_handled(self) -> Outcome:
+    def _not_handled(self) -> SessionOutcome:
         """The outcome if the handler did not finish: it hangs, it failed too often, or we were stopped or are out of
         time.
         """
         tally = self.caller.tally
         if tally.is_hung:
-            return Outcome.HANDLER_HUNG
+            return SessionOutcome.HANDLER_HUNG
         has_failed = tally.retries_exhausted and not self.stop.is_set()
-        return Outcome.HANDLER_FAILED if has_failed else self._stopped()
+        return SessionOutcome.HANDLER_FAILED if has_failed else self._stopped()
 
     def _has_handled(self, page: Page, polled_at: datetime) -> None:
         self.stream_records += len(page.records)
@@ -216,21 +216,21 @@ class LeaseSession:
     def _throttled(self) -> int:
         return self.feed.throttled if self.feed else 0
 
-    def _end(self, page: Page) -> Outcome:
+    def _end(self, page: Page) -> SessionOutcome:
         """The shard's last record is handled: write the children's leases, the children's names, and SHARD_END, in this
         order.
         """
         shared = self.shared
         self.progress.write()
         plan = plan_end(self.held.lease, page.child_shards, shared.ports)
-        if isinstance(plan, Blocked):
-            return Outcome.SHARD_END_BLOCKED
+        if isinstance(plan, BlockedByParents):
+            return SessionOutcome.SHARD_END_BLOCKED
         moves = self.held.moves
         if self.progress.has_been_moved() or self.stop.is_set() or self.progress.is_unwritten:
             return self._stopped()
         if not (self._tell("shard_ended", self._tell_ended) and self.progress.is_all_finished):
             return self._not_handled()
-        return Outcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
+        return SessionOutcome.SHARD_ENDED if end_shard(self.held, plan, shared.ports, moves) else self._stopped()
 
     def _tell_ended(self) -> None:
         """Call shard_ended, the handler's last chance to checkpoint the records that it keeps. When the window is over,
@@ -244,12 +244,12 @@ class LeaseSession:
                 "checkpointed: checkpoint the last of them in shard_ended, and the shard ends"
             )
 
-    def _finish(self, outcome: Outcome, problem: str | None, keep: bool = False) -> LeaseReport:
+    def _finish(self, outcome: SessionOutcome, problem: str | None, keep: bool = False) -> LeaseReport:
         """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it
         is lost.
         """
         shared, tally = self.shared, self.caller.tally
-        if outcome not in (Outcome.SHARD_ENDED, Outcome.MOVED):
+        if outcome not in (SessionOutcome.SHARD_ENDED, SessionOutcome.MOVED):
             if not keep or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
             if self.progress.write_last():
@@ -261,12 +261,12 @@ class LeaseSession:
             elif not keep:
                 self._release()
             if tally.is_hung:
-                outcome = Outcome.HANDLER_HUNG
+                outcome = SessionOutcome.HANDLER_HUNG
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
-                outcome, keep = Outcome.LEASE_LOST, False
+                outcome, keep = SessionOutcome.LEASE_LOST, False
                 self._tell_lost()
-        self.phase.move(PhaseEvent.KEPT if keep or outcome is Outcome.MOVED else PhaseEvent.ENDED)
-        if outcome is Outcome.SERVICE_FAILED:
+        self.phase.move(PhaseEvent.KEPT if keep or outcome is SessionOutcome.MOVED else PhaseEvent.ENDED)
+        if outcome is SessionOutcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         lease = self.held.lease
         self.count = LeaseReport(
@@ -309,11 +309,11 @@ class LeaseSession:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
             self.phase.move(PhaseEvent.GIVEN_UP)
-            return self._finish(Outcome.WINDOW_ENDED, self.count.problem)
+            return self._finish(SessionOutcome.WINDOW_ENDED, self.count.problem)
         self.progress.write_last()
         self._tell_lost()
         self.phase.move(PhaseEvent.ENDED)
-        return replace(self.count, outcome=Outcome.LEASE_LOST, kept=None)
+        return replace(self.count, outcome=SessionOutcome.LEASE_LOST, kept=None)
 
     def _tell_lost(self) -> None:
         shared = self.shared
@@ -341,7 +341,7 @@ def lease_session(
     deadline: datetime,
     stop: Signal,
     why: ClaimReason,
-    phase: Phases,
+    phase: PhaseTracker,
     cut_off: datetime | None = None,
 ) -> LeaseSession:
     """A session of the lease, which was just acquired or is still held.
@@ -389,7 +389,7 @@ def lease_session(
         caller=caller,
         runner=runs(calls, caller, progress),
         metrics=LeaseMetrics(shard_id, ports, progress),
-        count=LeaseReport(shard_id, Outcome.WINDOW_ENDED),
+        count=LeaseReport(shard_id, SessionOutcome.WINDOW_ENDED),
     )
     notes.failing_at, notes.lag_at, notes.unanswered_since = failing.at, lag.report, session.unanswered_since
     return session

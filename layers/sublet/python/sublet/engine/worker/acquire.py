@@ -12,8 +12,8 @@ from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.dispatching import may_steal_as_it_stands
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
-from sublet.decisions.session.crash_caution import Caution, caution
-from sublet.decisions.session.window import Outcome
+from sublet.decisions.session.crash_caution import CrashCaution, caution
+from sublet.decisions.session.window import SessionOutcome
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import instant
 from sublet.engine.lease.steps import acquire_lease, is_held_by
@@ -111,14 +111,14 @@ class LeaseAcquirer:
         now, failover_time = self.ports.clock.now(), self.settings.failover_time
         return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
 
-    def why_not_tried(self, taken: Lease, claim: LeaseFence) -> Outcome | None:
+    def why_not_tried(self, taken: Lease, claim: LeaseFence) -> SessionOutcome | None:
         """Why a lease that was taken over after several crashes is not tried now; None if it is."""
         if taken.lease_counter == claim.lease_counter + 1 or taken.lease_key in self._from_the_living:
             return None  # the lease is as it was claimed, so the lease manager has taken its crashes into account
         with_care = caution(taken)
-        if with_care >= Caution.PAUSES:
-            return Outcome.LEFT_ALONE
-        return Outcome.TRIED_APART if with_care >= Caution.ALONE and len(self.item.claims) > 1 else None
+        if with_care >= CrashCaution.PAUSES:
+            return SessionOutcome.LEFT_ALONE
+        return SessionOutcome.TRIED_APART if with_care >= CrashCaution.ALONE and len(self.item.claims) > 1 else None
 
     def why(self, taken: Lease, claimed: ClaimReason) -> ClaimReason:
         return ClaimReason.FREE if taken.lease_key in self._given else claimed

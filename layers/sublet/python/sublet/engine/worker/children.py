@@ -17,7 +17,7 @@ from sublet.protocol.shard import Shard, children_by_parent
 
 
 @dataclass(frozen=True, slots=True)
-class Children:
+class ChildLeases:
     """`start` begins with a lease. It returns False if there was no room."""
 
     ports: Ports

@@ -10,16 +10,16 @@ from typing import NamedTuple
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
-from sublet.decisions.session.window import LeaseReport, Outcome, keeps_leases
+from sublet.decisions.session.window import LeaseReport, SessionOutcome, keeps_leases
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease
-from sublet.engine.process_shared import Exclusion, ProcessShared
-from sublet.engine.session.phase import Phases
+from sublet.engine.process_shared import NamedLocks, ProcessShared
+from sublet.engine.session.phase import PhaseTracker
 from sublet.engine.session.session import LeaseSession, lease_session
 from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
-from sublet.engine.worker.children import Children
+from sublet.engine.worker.children import ChildLeases
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import Tasks
@@ -85,14 +85,14 @@ class LeaseRun:
     """Runs the leases of one window; `run` is called once for each, in a task of its own."""
 
     shared: ProcessShared
-    consuming: Exclusion
+    consuming: NamedLocks
     item: WorkerItem
     deadline: datetime
     cut_off: datetime | None
     sessions: WindowSessions
     acquirer: LeaseAcquirer
     barrier: WindowBarrier
-    children: Children
+    children: ChildLeases
 
     def run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         is_hung = self.shared.guard.health.is_hung(seen.lease_key)
@@ -102,13 +102,13 @@ class LeaseRun:
                 "an earlier window of this process is still in a handler call of this lease",
                 lease_key=seen.lease_key,
             )
-            return LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE)
+            return LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE)
         try:
             result = self._consume(seen, why)
         finally:
             if seen.lease_key not in self.sessions.kept:
                 self.shared.guard.threads.let_go(seen.lease_key)
-            self.consuming.give_back(seen.lease_key)
+            self.consuming.free(seen.lease_key)
             self.barrier.leave(seen.lease_key)
         if result.is_vanished:
             return self.children.of_vanished(result.report)
@@ -124,7 +124,7 @@ class LeaseRun:
                 raise
             self.shared.guard.health.note(unavailable)
             self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
-            return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE))
+            return RunResult(LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE))
         if not isinstance(row, Lease) or not self.acquirer.is_ours(row):
             return self._not_ours(seen, why, row if isinstance(row, Lease) else None, is_vanished=row is None)
         log, why = self.shared.ports.log, self.acquirer.why(row, why)
@@ -145,11 +145,11 @@ class LeaseRun:
 
     def _not_ours(self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool) -> RunResult:
         if row is not None and row.is_ended:  # by an earlier attempt at this item, which then crashed
-            return RunResult(LeaseReport(seen.lease_key, Outcome.SHARD_ENDED), row)
+            return RunResult(LeaseReport(seen.lease_key, SessionOutcome.SHARD_ENDED), row)
         self.shared.ports.log.info("could not acquire", lease_key=seen.lease_key, why=why)
         if why is ClaimReason.CONTINUE:
             self._tell_lost(seen)
-        return RunResult(LeaseReport(seen.lease_key, Outcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
+        return RunResult(LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
 
     def _tell_lost(self, kept: LeaseFence) -> None:
         """Tell the handler that a lease which the window before kept for this one was taken in between: its state is
@@ -165,7 +165,7 @@ class LeaseRun:
         try:
             while True:
                 report = session.run()
-                if report.outcome is Outcome.MOVED:
+                if report.outcome is SessionOutcome.MOVED:
                     session = self._again_from_the_row(session)
                 elif not self._may_go_on(session, report):
                     break
@@ -193,7 +193,7 @@ class LeaseRun:
         held = HeldLease(lease, since, ports, settings.failover_time, stop)
         if settings.mode is Mode.CONTINUOUS:
             held.notes.measure(lease.throughput_kbps, settings.heartbeat_interval, ports.clock.steady())
-        phase = Phases(keeps_leases(self.item, settings))
+        phase = PhaseTracker(keeps_leases(self.item, settings))
         shared = self.shared.of_stream(lease.lease_key)
         session = lease_session(shared, held, self.deadline, stop, why, phase, self.cut_off)
         self.sessions.has_begun(session)

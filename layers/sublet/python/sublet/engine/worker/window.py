@@ -19,10 +19,10 @@ from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.process_report import ShardReport
 from sublet.decisions.session.window import LeaseReport
 from sublet.engine.process_health import LeftBehind
-from sublet.engine.process_shared import Exclusion, ProcessShared
+from sublet.engine.process_shared import NamedLocks, ProcessShared
 from sublet.engine.worker.acquire import LeaseAcquirer
 from sublet.engine.worker.barrier import WindowBarrier
-from sublet.engine.worker.children import Children
+from sublet.engine.worker.children import ChildLeases
 from sublet.engine.worker.lease_run import LeaseRun, WindowSessions
 from sublet.engine.worker.upkeep import Upkeep, show_no_trouble
 from sublet.errors import CallFailed
@@ -41,7 +41,7 @@ class Window:
     """
 
     shared: ProcessShared
-    consuming: Exclusion
+    consuming: NamedLocks
     item: WorkerItem
     holder: str
     deadline: datetime
@@ -71,7 +71,7 @@ class Window:
             self.sessions,
             acquirer,
             self.barrier,
-            Children(ports, acquirer, self.shared.watch, self._start_child),
+            ChildLeases(ports, acquirer, self.shared.watch, self._start_child),
         )
 
     def run(self) -> list[LeaseReport]:
@@ -87,7 +87,7 @@ class Window:
         except Exception:
             with suppress(BaseException):  # the first fault is the one to raise
                 self._reports()
-                self._give_back_kept()
+                self._release_kept()
             raise
         else:
             reports = self._reports()
@@ -137,11 +137,11 @@ class Window:
             except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
                 faults.append(fault)
         if faults:
-            self._give_back_kept()
+            self._release_kept()
             raise faults[0]
         return reports
 
-    def _give_back_kept(self) -> None:
+    def _release_kept(self) -> None:
         """Release the kept leases: this window raises an error, so no window goes on with them."""
         for session in self.sessions.kept.values():
             session.stop_early()

@@ -12,7 +12,7 @@ from sublet.decisions.session.window import WindowReport, after_window
 from sublet.engine.calls.guard import CallGuard
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.process_health import LeftBehind, ProcessHealth
-from sublet.engine.process_shared import Budget, Exclusion, ProcessShared, QuietShards, Strays
+from sublet.engine.process_shared import Budget, NamedLocks, ProcessShared, QuietShards, StrayAggregates
 from sublet.engine.worker.window import Window
 from sublet.handler import Handler
 from sublet.ports import Ports, Signal
@@ -54,12 +54,12 @@ class LeaseWorker:
             QuietShards(ports.tasks),
             CallGuard(ports, settings, self.health),
             RecordFilter(settings),
-            Strays(ports),
+            StrayAggregates(ports),
             deaggregation=ports.tasks.lock(),
             watch=self.watch,
             asks=asks,
         )
-        self._consuming = Exclusion(ports.tasks)
+        self._consuming = NamedLocks(ports.tasks)
         self._windows: list[Window] = []
 
     def run_window(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sublet.metric_names import NAMESPACE, Metric
-from sublet.operate.rules.examination import Throttled, Volume
+from sublet.operate.rules.examination import ThrottledCounts, Volume
 from sublet.operate.rules.last_hour import RecordedHour
 
 PERIODS = (
@@ -31,7 +31,7 @@ class Series(NamedTuple):
     statistic: str = "Sum"
 
 
-class Figures:
+class CloudWatchFigures:
     """CloudWatch's figures up to `now`, which it reaches some minutes later."""
 
     def __init__(self, cloudwatch: Any, now: datetime) -> None:
@@ -57,10 +57,10 @@ class Figures:
             if sizes or counts
         }
 
-    def throttled(self, stream: str, over: timedelta) -> Throttled:
+    def throttled(self, stream: str, over: timedelta) -> ThrottledCounts:
         names = "WriteProvisionedThroughputExceeded", "ReadProvisionedThroughputExceeded"
         writes, reads = self.values([_of_stream(stream, name) for name in names], over)
-        return Throttled(round(sum(writes)), round(sum(reads)))
+        return ThrottledCounts(round(sum(writes)), round(sum(reads)))
 
     def last_hour(self, application: str) -> RecordedHour:
         """The last hour as the application has put it, whatever its runtime."""

@@ -20,19 +20,19 @@ from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED
 from sublet.aws.tables import sightings
 from sublet.decisions.streams.chosen_streams import of_one_stream
 from sublet.errors import CheckRefused
-from sublet.operate.aws.figures import Figures
+from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.role_permissions import PROMPT, WINDOW, functions_of, lacking, roles_of
 from sublet.operate.aws.waiting_set_aside import waiting_set_aside
 from sublet.operate.rules.examination import (
     Executions,
+    QuotaUsage,
     RegisteredConsumer,
     RingingAlarm,
-    Throttled,
-    Usage,
+    ThrottledCounts,
     Volume,
 )
 from sublet.operate.rules.last_hour import RecordedHour
-from sublet.operate.rules.role_needs import DeployedRoles, Need
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.lease_columns import LEASE_KEY
 from sublet.protocol.stream_identity import StreamArn
@@ -88,8 +88,8 @@ class AwsInspection:
         return clients.dynamodb_client(*self._connection)
 
     @property
-    def _figures(self) -> Figures:
-        return Figures(self._cloudwatch, SystemClock().now())
+    def _figures(self) -> CloudWatchFigures:
+        return CloudWatchFigures(self._cloudwatch, SystemClock().now())
 
     def of_stream(self, stream: str, arn: str) -> AwsInspection:
         alone = of_one_stream(self._settings, stream, arn)
@@ -107,7 +107,7 @@ class AwsInspection:
         with asking("cloudwatch:GetMetricData"):
             return self._figures.last_hour(self._settings.application)
 
-    def throttled(self, over: timedelta) -> Throttled:
+    def throttled(self, over: timedelta) -> ThrottledCounts:
         with asking("cloudwatch:GetMetricData"):
             return self._figures.throttled(self._settings.stream, over)
 
@@ -179,7 +179,7 @@ class AwsInspection:
         with asking("lambda:GetFunctionConfiguration"):
             return roles_of(clients.lambda_client(*self._connection), functions, machine)
 
-    def denied_to(self, role: str, needs: Sequence[Need]) -> Sequence[str]:
+    def denied_to(self, role: str, needs: Sequence[PermissionNeed]) -> Sequence[str]:
         with asking("iam:SimulatePrincipalPolicy"):
             return lacking(clients.iam_client(*self._connection), role, needs)
 
@@ -245,12 +245,12 @@ class AwsInspection:
                 return None
         return Executions(len(running["executions"]), max(ended, default=None))
 
-    def concurrency(self) -> Usage:
+    def concurrency(self) -> QuotaUsage:
         client = clients.lambda_client(*self._connection)
         with asking("lambda:GetAccountSettings"):
             limit = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
         with asking("cloudwatch:GetMetricData"):
-            return Usage(self._figures.most_concurrent(HOUR), limit)
+            return QuotaUsage(self._figures.most_concurrent(HOUR), limit)
 
     def set_aside(self, destination: str) -> SetAsideWaiting:
         service = destination.split(":")[2]

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import code_of
-from sublet.operate.rules.role_needs import DeployedRoles, Need
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
 
 WINDOW, PROMPT = "RunWindow", "PromptLeaseManager"
 """The states in which the construct's state machine calls the lease worker and the lease manager."""
@@ -46,7 +46,7 @@ def roles_of(client: Any, functions: Mapping[str, str], state_machine: str) -> D
     return DeployedRoles(state_machine, manager, worker)
 
 
-def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
+def lacking(iam: Any, role: str, needs: Sequence[PermissionNeed]) -> Sequence[str]:
     """The needs that the role lacks. Makes a call for each resource, since IAM tries each action on each resource of a
     call.
     """
@@ -64,7 +64,7 @@ def lacking(iam: Any, role: str, needs: Sequence[Need]) -> Sequence[str]:
     ]
 
 
-def _context(need: Need) -> Mapping[str, Any]:
+def _context(need: PermissionNeed) -> Mapping[str, Any]:
     """The values of the request that a policy's conditions may check, as far as the need states them."""
     if need.leading_key is None:
         return {}

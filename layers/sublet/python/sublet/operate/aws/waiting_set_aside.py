@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws import clients
 from sublet.aws.faults import code_of
-from sublet.operate.aws.figures import Figures
+from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
 from sublet.system.clock import SystemClock
@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 QUEUE_COUNTS = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
 
 
-def waiting_set_aside(arn: str, figures: Figures) -> SetAsideWaiting:
+def waiting_set_aside(arn: str, figures: CloudWatchFigures) -> SetAsideWaiting:
     """Raises boto3's errors."""
     service, region, account, resource = arn.split(":", 5)[2:]
     if service == "sqs":
@@ -29,7 +29,7 @@ def waiting_set_aside(arn: str, figures: Figures) -> SetAsideWaiting:
     return SetAsideWaiting(0)
 
 
-def _in_queue(region: str, account: str, name: str, figures: Figures) -> SetAsideWaiting:
+def _in_queue(region: str, account: str, name: str, figures: CloudWatchFigures) -> SetAsideWaiting:
     """SQS itself does not say how old its messages are: CloudWatch does."""
     sqs: Any = clients.sqs_client(region)
     url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

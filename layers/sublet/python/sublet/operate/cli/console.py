@@ -26,7 +26,7 @@ from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
     from sublet.operate.console.access import SignIn
-    from sublet.operate.console.applications import OpenApplication, Redriver, SetAsidePlace
+    from sublet.operate.console.applications import ConsoleRedriver, OpenApplication, SetAsidePlace
     from sublet.operate.inspection import Inspection
     from sublet.operate.rules.hot_shards import HotShard
     from sublet.ports import Ports
@@ -110,9 +110,9 @@ def run_console(options: Namespace) -> int:
     from sublet.operate.console.access import SignIn
     from sublet.operate.console.console import Console
     from sublet.operate.console.hosts import is_loopback
-    from sublet.operate.console.plans import Plans
+    from sublet.operate.console.plans import ChangePlans
     from sublet.operate.console.server import listen, serve
-    from sublet.operate.console.watching import Watching
+    from sublet.operate.console.watching import ApplicationWatcher
 
     token = token_of(options.token)
     if token is None and not is_loopback(options.address):
@@ -125,8 +125,8 @@ def run_console(options: Namespace) -> int:
     console = Console(
         applications,
         SignIn(clock, partial(secrets.token_urlsafe, 18), token),
-        Watching(applications, clock, tasks, log),
-        Plans(clock, tasks, log, partial(secrets.token_urlsafe, 12)),
+        ApplicationWatcher(applications, clock, tasks, log),
+        ChangePlans(clock, tasks, log, partial(secrets.token_urlsafe, 12)),
         clock,
         log,
         options.allow_changes,
@@ -144,7 +144,7 @@ def run_console(options: Namespace) -> int:
     return 0
 
 
-def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Redriver | None:
+def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> ConsoleRedriver | None:
     """Loads the handler when the console starts, so that its errors show then. Raises HandlerNotLoadable and
     SettingsError.
     """
@@ -155,12 +155,12 @@ def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Red
             "handler", options.handler, "for one application, which must be named, as in orders-audit=orders"
         )
     from sublet.handlers.load import load_handler
-    from sublet.operate.console.applications import Redriver
+    from sublet.operate.console.applications import ConsoleRedriver
 
     ((application, stream),) = named_ones.items()
     settings = _settings(application, stream, options)
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
-    return Redriver(load_handler(settings.handler, settings))
+    return ConsoleRedriver(load_handler(settings.handler, settings))
 
 
 def _settings(application: str, stream: str | None, options: Namespace | None) -> Settings:
@@ -231,7 +231,7 @@ class AwsApplications:
 
     account: Account
     named: Mapping[str, str | None]
-    redriver: Redriver | None = None
+    redriver: ConsoleRedriver | None = None
     options: Namespace | None = None
     _listed: Sequence[str] = field(default=(), init=False)
     _listed_at: datetime | None = field(default=None, init=False)

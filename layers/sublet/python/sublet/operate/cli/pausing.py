@@ -22,7 +22,7 @@ from sublet.settings import DEFINITIONS
 from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
-    from sublet.operate.pausing import Ordered, Pausing
+    from sublet.operate.pausing import ApplicationControl, OrderedPause
     from sublet.protocol.lease import Lease
 
 PAUSE_DESCRIPTION = """\
@@ -197,9 +197,9 @@ def release(options: Namespace) -> int:
     return 1 if released.held else 0
 
 
-def _pausing(options: Namespace) -> Pausing:
+def _pausing(options: Namespace) -> ApplicationControl:
     from sublet.aws.ports import aws_ports
-    from sublet.operate.pausing import Pausing
+    from sublet.operate.pausing import ApplicationControl
 
     settings = settings_of(options, os.environ, required=("application",))
     ports = aws_ports(settings, "sublet", output=None)
@@ -210,10 +210,10 @@ def _pausing(options: Namespace) -> Pausing:
             f"there is no table {settings.sightings_table}: no sublet worker consumes as {settings.application}, and "
             "other workers obey no pause. Is the application's name right?"
         ) from None
-    return Pausing(settings.application, ports, settings)
+    return ApplicationControl(settings.application, ports, settings)
 
 
-def _meant(options: Namespace, pausing: Pausing, shards: Sequence[str]) -> Sequence[str]:
+def _meant(options: Namespace, pausing: ApplicationControl, shards: Sequence[str]) -> Sequence[str]:
     """Returns the shards to act on; empty: all of the application."""
     if options.one_stream is None:
         return shards
@@ -243,7 +243,7 @@ def _show_held(left: Sequence[Lease]) -> None:
         _show_progress(left)
 
 
-def _show(options: Namespace, pausing: Pausing, ordered: Ordered) -> None:
+def _show(options: Namespace, pausing: ApplicationControl, ordered: OrderedPause) -> None:
     if options.json:
         print(json.dumps(ordered_json(pausing.application, ordered), indent=2))
     else:

@@ -32,7 +32,7 @@ class SetAsidePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Redriver:
+class ConsoleRedriver:
     """The handler that the console was started with. It makes one redrive at a time. The settings have its name."""
 
     handler: Handler
@@ -61,7 +61,7 @@ class OpenApplication:
     aside: SetAsidePlace
     known: StreamIdentity | None = None
     inspection: Inspection | None = None
-    redriver: Redriver | None = None
+    redriver: ConsoleRedriver | None = None
     heat: Callable[[], Sequence[HotShard]] | None = None
     several: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ class OpenApplication:
         return ("--stream", self.streams[0]) if len(self.streams) == 1 else ()
 
 
-class Applications(Protocol):
+class VisibleApplications(Protocol):
     """The applications that an operator can see."""
 
     def names(self) -> Sequence[str]:

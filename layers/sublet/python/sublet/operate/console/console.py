@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sublet.operate.console.access import SignIn
-from sublet.operate.console.applications import Applications, OpenApplication
-from sublet.operate.console.plans import Plans
-from sublet.operate.console.watching import Watching
+from sublet.operate.console.applications import OpenApplication, VisibleApplications
+from sublet.operate.console.plans import ChangePlans
+from sublet.operate.console.watching import ApplicationWatcher
 from sublet.ports import Clock, Log
 
 
@@ -19,10 +19,10 @@ class Console:
     operator        the person who runs the console, as its changes name them
     """
 
-    applications: Applications
+    applications: VisibleApplications
     access: SignIn
-    watching: Watching
-    plans: Plans
+    watching: ApplicationWatcher
+    plans: ChangePlans
     clock: Clock
     log: Log
     allows_changes: bool

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from sublet.decisions.counted import counted
 from sublet.errors import ControlRefused
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.plans import PlanRow, Prepared
-from sublet.operate.pausing import Ordered, Pausing
+from sublet.operate.console.plans import PlanRow, PreparedChange
+from sublet.operate.pausing import ApplicationControl, OrderedPause
 from sublet.operate.positions.skip import planned_skip, skip
 from sublet.operate.shown import time_text
 from sublet.protocol.control import Order, Pause
@@ -24,8 +24,8 @@ Ends = Callable[[datetime], datetime]
 EFFECTS = {Order.PAUSE: "pauses", Order.DRAIN: "drains", Order.RELEASE: "releases"}
 
 
-def pausing_of(application: OpenApplication) -> Pausing:
-    return Pausing(application.name, application.ports, application.settings)
+def pausing_of(application: OpenApplication) -> ApplicationControl:
+    return ApplicationControl(application.name, application.ports, application.settings)
 
 
 def command_of(name: str, application: OpenApplication, *options: str, shards: Sequence[str] = ()) -> str:
@@ -34,7 +34,7 @@ def command_of(name: str, application: OpenApplication, *options: str, shards: S
     return shlex.join(["sublet", name, "--application", application.name, *named, *options])
 
 
-def prepare_pause(application: OpenApplication, by: str, shards: Collection[str], ends: Ends | None) -> Prepared:
+def prepare_pause(application: OpenApplication, by: str, shards: Collection[str], ends: Ends | None) -> PreparedChange:
     """Prepares a pause. It returns once the pause is ordered: owners release within a tick or ten seconds. Raises
     ControlRefused.
     """
@@ -54,11 +54,11 @@ def prepare_pause(application: OpenApplication, by: str, shards: Collection[str]
     )
 
 
-def prepare_drain(application: OpenApplication, by: str) -> Prepared:
+def prepare_drain(application: OpenApplication, by: str) -> PreparedChange:
     """Prepares a drain, which waits until every lease is released. Raises ControlRefused."""
     pausing = pausing_of(application)
     planned = pausing.planned(pausing.pause(Order.DRAIN, by))
-    waiting = _Waiting()
+    waiting = _ReleaseProgress()
 
     def run() -> str:
         left = pausing.drain(by, DRAIN_TIMEOUT, waiting.show(len(planned.leases))).held
@@ -70,7 +70,7 @@ def prepare_drain(application: OpenApplication, by: str) -> Prepared:
     return _prepared(planned, run, lambda: waiting.released, undone_by=undo)
 
 
-def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepared:
+def prepare_release(application: OpenApplication, by: str, shard: str) -> PreparedChange:
     """Prepares a release, which waits until the owner has released the lease, and then withdraws the request. Raises
     ControlRefused.
     """
@@ -86,7 +86,7 @@ def prepare_release(application: OpenApplication, by: str, shard: str) -> Prepar
     return _prepared(planned, run, lambda: 0)
 
 
-def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Prepared:
+def prepare_resume(application: OpenApplication, shards: Collection[str]) -> PreparedChange:
     """Prepares the end of pauses. Raises ControlRefused and ControlUnreadable."""
     pausing = pausing_of(application)
     control = pausing.standing()
@@ -103,10 +103,10 @@ def prepare_resume(application: OpenApplication, shards: Collection[str]) -> Pre
     def run() -> str:
         return f"{counted(len(pausing.resume(shards)), 'pause')} ended. The next tick sends workers."
 
-    return Prepared(rows, f"{counted(len(rows), 'pause')} to end", run, lambda: 0)
+    return PreparedChange(rows, f"{counted(len(rows), 'pause')} to end", run, lambda: 0)
 
 
-def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int) -> Prepared:
+def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int) -> PreparedChange:
     """Prepares a skip. Raises SeekRefused, StreamNotAdopted and what Stream raises."""
     ports, settings = application.ports, application.settings
     scan, shards = ports.table.scan(), ports.stream.list_shards()
@@ -131,7 +131,7 @@ def prepare_skip(application: OpenApplication, by: str, shard: str, wanted: int)
     tried = (
         f"; the handler has failed {counted(found.plan.lease.attempts, 'time')}" if found.plan.lease.attempts else ""
     )
-    return Prepared(
+    return PreparedChange(
         rows,
         f"{found.plan.what}{tried}",
         run,
@@ -146,7 +146,7 @@ def pause_text(pause: Pause) -> str:
     return f"{pause.order} by {pause.by} since {time_text(pause.since)}, {until}"
 
 
-class _Waiting:
+class _ReleaseProgress:
     """Counts the leases that have been released, so that the page can show progress."""
 
     def __init__(self) -> None:
@@ -159,7 +159,9 @@ class _Waiting:
         return left
 
 
-def _prepared(planned: Ordered, run: Callable[[], str], progress: Callable[[], int], undone_by: str = "") -> Prepared:
+def _prepared(
+    planned: OrderedPause, run: Callable[[], str], progress: Callable[[], int], undone_by: str = ""
+) -> PreparedChange:
     effect, held = EFFECTS[planned.pause.order], {lease.lease_key for lease in planned.held}
     ends = planned.pause.until
     then = (
@@ -177,7 +179,9 @@ def _prepared(planned: Ordered, run: Callable[[], str], progress: Callable[[], i
         )
         for lease in planned.leases
     )
-    return Prepared(rows, f"{len(rows)} {effect}, {len(held)} of them held now", run, progress, undone_by=undone_by)
+    return PreparedChange(
+        rows, f"{len(rows)} {effect}, {len(held)} of them held now", run, progress, undone_by=undone_by
+    )
 
 
 def _named(leases: Sequence[Lease]) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sublet.decisions.status.shard_status import ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.protocol.stream_key import StreamKey, stream_key_of
@@ -70,7 +70,7 @@ def bars_of(shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO
         (
             (shard.hash_key_range, shard)
             for shard in shards
-            if shard.hash_key_range is not None and shard.word is not Word.ENDED and not shard.waits_for
+            if shard.hash_key_range is not None and shard.status is not Status.ENDED and not shard.waits_for
         ),
         key=lambda each: each[0].starting,
     )
@@ -98,10 +98,10 @@ def bars_of(shards: Sequence[ShardStatus], verdicts: Mapping[str, HotShard] = NO
 
 @dataclass(frozen=True, slots=True)
 class HashKeyColumn:
-    """One shard, or several beside each other, with their worst word and the load of the hottest."""
+    """One shard, or several beside each other, with their worst status and the load of the hottest."""
 
     title: str
-    word: Word
+    status: Status
     x: float
     width: float
     height: float
@@ -123,7 +123,7 @@ def _column(bars: Sequence[HashKeyBar]) -> HashKeyColumn:
     title = f"{first.shard.shard_id}: {100 * first.part:.2f}% of the hash keys"
     return HashKeyColumn(
         title if first is last else f"{len(bars)} shards from {first.shard.shard_id} on",
-        worst_first([bar.shard for bar in bars])[0].word,
+        worst_first([bar.shard for bar in bars])[0].status,
         first.x,
         last.x + last.width - first.x,
         max(bar.height for bar in bars),

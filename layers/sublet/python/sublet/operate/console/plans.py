@@ -41,7 +41,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedChange:
     """A planned change.
 
     rows        what it changes; empty if nothing
@@ -71,7 +71,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChangePlan:
     """A change and how far it has come. `command`: does the same in a terminal. `tab`: the page on which the operator
     asked for it. `said`: the outcome, or why it was refused.
     """
@@ -83,7 +83,7 @@ class Plan:
     command: str
     made_at: datetime
     state: PlanState = PlanState.PLANNING
-    prepared: Prepared | None = None
+    prepared: PreparedChange | None = None
     said: str = ""
 
     @property
@@ -91,7 +91,7 @@ class Plan:
         return self.state in (PlanState.PLANNING, PlanState.RUNNING)
 
 
-class Plans:
+class ChangePlans:
     """The newest KEPT plans. Thread-safe."""
 
     def __init__(self, clock: Clock, tasks: Tasks, log: Log, secret: Callable[[], str]) -> None:
@@ -100,16 +100,18 @@ class Plans:
         self._log = log
         self._secret = secret
         self._lock = Lock()
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, ChangePlan] = {}
 
-    def get(self, application: str, number: str) -> Plan | None:
+    def get(self, application: str, number: str) -> ChangePlan | None:
         with self._lock:
             found = self._plans.get(number)
         return found if found is not None and found.application == application else None
 
-    def begin(self, application: str, tab: str, what: str, command: str, prepare: Callable[[], Prepared]) -> Plan:
+    def begin(
+        self, application: str, tab: str, what: str, command: str, prepare: Callable[[], PreparedChange]
+    ) -> ChangePlan:
         """Starts planning in another task, and returns at once. `prepare` may raise SubletError."""
-        plan = Plan(self._secret(), application, tab, what, command, self._clock.now())
+        plan = ChangePlan(self._secret(), application, tab, what, command, self._clock.now())
         with self._lock:
             self._plans[plan.number] = plan
             for number in list(self._plans)[:-KEPT]:
@@ -117,7 +119,7 @@ class Plans:
         self._tasks.spawn(lambda: self._prepare(plan, prepare))
         return plan
 
-    def execute(self, plan: Plan, who: str, done: Callable[[], None]) -> str:
+    def execute(self, plan: ChangePlan, who: str, done: Callable[[], None]) -> str:
         """Starts the change. Returns why it cannot start, or an empty text. Calls `done` at its end, whatever the
         outcome.
         """
@@ -133,7 +135,7 @@ class Plans:
         self._tasks.spawn(lambda: self._run(running, who, done))
         return ""
 
-    def _prepare(self, plan: Plan, prepare: Callable[[], Prepared]) -> None:
+    def _prepare(self, plan: ChangePlan, prepare: Callable[[], PreparedChange]) -> None:
         try:
             ready = replace(plan, state=PlanState.READY, prepared=prepare())
         except SubletError as refused:
@@ -144,7 +146,7 @@ class Plans:
             self._log.error("console plan failed", application=plan.application, what=plan.what, problem=kind)
         self._keep(ready)
 
-    def _run(self, plan: Plan, who: str, done: Callable[[], None]) -> None:
+    def _run(self, plan: ChangePlan, who: str, done: Callable[[], None]) -> None:
         assert plan.prepared is not None
         ended = replace(plan, state=PlanState.FAILED, said="It ended unexpectedly: see the console's log.")
         try:
@@ -163,7 +165,7 @@ class Plans:
             )
             done()
 
-    def _keep(self, plan: Plan) -> None:
+    def _keep(self, plan: ChangePlan) -> None:
         with self._lock:
             if plan.number in self._plans:
                 self._plans[plan.number] = plan

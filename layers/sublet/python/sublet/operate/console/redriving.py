@@ -7,10 +7,10 @@ from functools import partial
 
 from sublet.decisions.counted import counted
 from sublet.errors import ControlRefused
-from sublet.operate.console.applications import OpenApplication, Redriver
+from sublet.operate.console.applications import ConsoleRedriver, OpenApplication
 from sublet.operate.console.controlling import command_of
-from sublet.operate.console.plans import PlanRow, Prepared
-from sublet.operate.redrive import Redrive, Redriven
+from sublet.operate.console.plans import PlanRow, PreparedChange
+from sublet.operate.redrive import Redrive, RedriveProgress
 from sublet.operate.redrive_text import note, said
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.operate.shown import age_text, time_text
@@ -28,7 +28,7 @@ def redrive_command(application: OpenApplication, max_rate: float | None = None)
     return command_of("redrive", application, *options)
 
 
-def prepare_redrive(application: OpenApplication, max_rate: float | None, log: Log) -> Prepared:
+def prepare_redrive(application: OpenApplication, max_rate: float | None, log: Log) -> PreparedChange:
     """Prepares a redrive. Only counts what waits, because receiving it would hide it in a queue. Raises ControlRefused,
     and DestinationRefused if the count is refused.
     """
@@ -38,7 +38,7 @@ def prepare_redrive(application: OpenApplication, max_rate: float | None, log: L
     if store is None:
         raise ControlRefused(f"{application.aside.name} is a topic, which keeps nothing")
     waiting, now = application.aside.waiting(), application.ports.clock.now()
-    progress, told = _Progress(waiting.batches), note(application.settings.handler_contract)
+    progress, told = _RedriveProgress(waiting.batches), note(application.settings.handler_contract)
 
     row = PlanRow(
         application.aside.name,
@@ -47,7 +47,7 @@ def prepare_redrive(application: OpenApplication, max_rate: float | None, log: L
         "handled again, then removed",
         note="" if waiting.oldest is None else f"the oldest is {age_text(now - waiting.oldest)} old",
     )
-    return Prepared(
+    return PreparedChange(
         (row,) if waiting.batches else (),
         f"{counted(waiting.batches, 'batch', 'batches')} to {application.settings.handler}",
         partial(_carry_out, application, redriver, store, max_rate, log, progress),
@@ -60,11 +60,11 @@ def prepare_redrive(application: OpenApplication, max_rate: float | None, log: L
 
 def _carry_out(
     application: OpenApplication,
-    redriver: Redriver,
+    redriver: ConsoleRedriver,
     store: SetAsideStore,
     max_rate: float | None,
     log: Log,
-    progress: _Progress,
+    progress: _RedriveProgress,
 ) -> str:
     if not redriver.lock.acquire(blocking=False):
         raise ControlRefused("another redrive of this console is under way: nothing has been handled")
@@ -96,12 +96,12 @@ def _meaning(max_rate: float | None, waiting: SetAsideWaiting) -> tuple[str, ...
 
 
 @dataclass(slots=True)
-class _Progress:
+class _RedriveProgress:
     """A redrive's progress. `of`: about how many batches there are; a queue counts those of all applications."""
 
     of: int
     batches: int = field(default=0, init=False)
 
-    def show(self, so_far: Redriven) -> None:
+    def show(self, so_far: RedriveProgress) -> None:
         self.of = max(so_far.batches, self.of)
         self.batches = so_far.done + so_far.failed + so_far.changed + so_far.foreign

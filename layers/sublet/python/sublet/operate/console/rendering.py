@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from sublet.operate.console.forms import KEY_FIELD
 from sublet.operate.console.shard_rows import trend_text, why_text
-from sublet.operate.console.watching import Seen
+from sublet.operate.console.watching import ApplicationView
 from sublet.operate.hot_text import key_text, peak_text, price_text
 from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
@@ -104,7 +104,7 @@ def page(request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, *
     known = {
         **context,
         "console": console,
-        "stale": seen.stale_age(console.clock.now()) if isinstance(seen, Seen) else None,
+        "stale": seen.stale_age(console.clock.now()) if isinstance(seen, ApplicationView) else None,
         "path": request.url.path,
         "signed_in": session is not None,
         "form_key": "" if session is None else session.form_key,

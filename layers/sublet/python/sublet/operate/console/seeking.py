@@ -9,14 +9,14 @@ from datetime import datetime
 
 from sublet.decisions.counted import counted
 from sublet.errors import SeekRefused
-from sublet.operate.console.applications import Applications, OpenApplication
-from sublet.operate.console.plans import PlanRow, Prepared
+from sublet.operate.console.applications import OpenApplication, VisibleApplications
+from sublet.operate.console.plans import PlanRow, PreparedChange
 from sublet.operate.positions.estimate_text import estimate_lines, move_text, stay_text
 from sublet.operate.positions.place import SeekTime
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
 from sublet.operate.positions.snapshots import seeks_made
-from sublet.operate.rules.seek import Effect, Move
+from sublet.operate.rules.seek import LeaseMove, MoveEffect
 from sublet.operate.rules.shard_history import position_text
 from sublet.operate.shown import age_text
 from sublet.protocol.shard import Shard
@@ -71,7 +71,9 @@ def command_of(request: SeekRequest, application: OpenApplication) -> str:
     return shlex.join([*parts, "--execute"])
 
 
-def prepare_seek(request: SeekRequest, application: OpenApplication, applications: Applications, by: str) -> Prepared:
+def prepare_seek(
+    request: SeekRequest, application: OpenApplication, applications: VisibleApplications, by: str
+) -> PreparedChange:
     """Prepares a seek. Reads the leases, the shards and, for a time, each shard. `by`: the operator. Raises
     SubletError.
     """
@@ -87,7 +89,7 @@ def prepare_seek(request: SeekRequest, application: OpenApplication, application
         return f"{counted(len(seek.before), 'lease')} moved."
 
     skipped = len(found.plan.skips)
-    return Prepared(
+    return PreparedChange(
         tuple(_row(move, found, ports.clock.now()) for move in found.plan.moves),
         effects_text(found),
         run,
@@ -100,7 +102,7 @@ def prepare_seek(request: SeekRequest, application: OpenApplication, application
 
 
 def _target(
-    request: SeekRequest, application: OpenApplication, applications: Applications, shards: tuple[Shard, ...]
+    request: SeekRequest, application: OpenApplication, applications: VisibleApplications, shards: tuple[Shard, ...]
 ) -> SeekTarget:
     if request.place is not None:
         return at_place(request.place, shards, request.shards, application.ports)
@@ -125,13 +127,13 @@ def _target(
 def effects_text(found: PlannedSeek) -> str:
     """Shows how many leases get which effect, such as `3 repeats, 1 skips, 4 stay where they are`."""
     effects = Counter(move.effect for move in found.plan.moves)
-    parts = [f"{effects[effect]} {effect}" for effect in Effect if effects[effect]]
+    parts = [f"{effects[effect]} {effect}" for effect in MoveEffect if effects[effect]]
     if found.plan.stay:
         parts.append(stay_text(len(found.plan.stay)))
     return ", ".join(parts) or "nothing to move"
 
 
-def _row(move: Move, found: PlannedSeek, now: datetime) -> PlanRow:
+def _row(move: LeaseMove, found: PlannedSeek, now: datetime) -> PlanRow:
     known = found.in_time.get(move.lease_key)
     handled_to = None if known is None else known.handled_to
     return PlanRow(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sublet.decisions.counted import counted
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.rules.shard_tree import shard_tree
 from sublet.operate.shown import age_text, failure_text
 
@@ -19,17 +19,17 @@ TREE = "tree"
 
 DEPTH_MAX = 12
 UNHEALTHY = "unhealthy"
-"""The choice that shows all shards that need attention, whatever their word."""
+"""The choice that shows all shards that need attention, whatever their status."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardChoice:
-    """Which shards to show. `text`: a part of the shard id or the owner. `word`: empty for all but ENDED. `page`: from
-    1.
+    """Which shards to show. `text`: a part of the shard id or the owner. `status`: empty for all but ENDED. `page`:
+    from 1.
     """
 
     text: str = ""
-    word: str = ""
+    status: str = ""
     sort: str = "worst"
     page: int = 1
 
@@ -51,10 +51,10 @@ class ShardPage:
     pages: int
 
 
-def words_of(status: FleetStatus) -> Mapping[Word, int]:
-    """Returns how many shards have each word, worst first; only words that occur."""
-    words = status.words
-    return {word: words[word] for word in WORST_FIRST if word in words}
+def statuses_of(status: FleetStatus) -> Mapping[Status, int]:
+    """Returns how many shards have each status, worst first; only statuses that occur."""
+    counts = status.statuses
+    return {each: counts[each] for each in WORST_FIRST if each in counts}
 
 
 def page_of(status: FleetStatus, choice: ShardChoice) -> ShardPage:
@@ -70,13 +70,13 @@ def page_of(status: FleetStatus, choice: ShardChoice) -> ShardPage:
 
 
 def _is_wanted(shard: ShardStatus, choice: ShardChoice) -> bool:
-    if choice.word == UNHEALTHY:
-        has_word = shard.is_bad
+    if choice.status == UNHEALTHY:
+        has_status = shard.is_bad
     else:
-        is_shown = choice.sort == TREE or shard.word is not Word.ENDED
-        has_word = shard.word == choice.word if choice.word else is_shown
+        is_shown = choice.sort == TREE or shard.status is not Status.ENDED
+        has_status = shard.status == choice.status if choice.status else is_shown
     text = choice.text.lower()
-    return has_word and (not text or text in shard.shard_id.lower() or text in (shard.owner or "").lower())
+    return has_status and (not text or text in shard.shard_id.lower() or text in (shard.owner or "").lower())
 
 
 def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
@@ -92,7 +92,7 @@ def _sorted(shards: list[ShardStatus], by: str) -> list[ShardStatus]:
 
 
 def why_text(shard: ShardStatus) -> str:
-    """Returns why the shard has its word, and what holds it up."""
+    """Returns why the shard has its status, and what holds it up."""
     parts = []
     if shard.lost is not None:
         parts.append(f"records of {age_text(shard.lost)} are past retention, unread")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.errors import SubletError
-from sublet.operate.console.applications import Applications, OpenApplication
+from sublet.operate.console.applications import OpenApplication, VisibleApplications
 from sublet.operate.positions.seek import check_stream
 from sublet.operate.recorded_hour import HourRecorder
 from sublet.operate.rules.hot_shards import HotShard
@@ -39,7 +39,7 @@ NOTHING_SEEN = LastHour()
 
 
 @dataclass(frozen=True, slots=True)
-class Heat:
+class ShardHeat:
     """How hot each open shard is, by shard id, the hottest first. `problem`: why that is not known, or empty."""
 
     at: datetime
@@ -56,7 +56,7 @@ STALE_AFTER = timedelta(seconds=45)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ApplicationView:
     """What was seen of an application.
 
     status   what the last successful look found
@@ -67,7 +67,7 @@ class Seen:
     status: FleetStatus | None = None
     problem: str = ""
     hour: LastHour = NOTHING_SEEN
-    heat: Heat | None = None
+    heat: ShardHeat | None = None
 
     def stale_age(self, now: datetime) -> timedelta | None:
         """How old what is shown is, if that is more than a look's usual delay, or the last look failed. None: it is
@@ -80,7 +80,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedApplication:
     """`looking` is held during a look: each adds to what the one before it found. Only a look changes `seen` and what
     follows.
     """
@@ -93,15 +93,15 @@ class _Watched:
     first: Signal
     wake: Signal
     looking: AbstractContextManager[object]
-    seen: Seen = Seen()
+    seen: ApplicationView = ApplicationView()
     is_checked: bool = False
     retention: timedelta | None = None
 
 
-class Watching:
+class ApplicationWatcher:
     """Looks at the applications that pages show. Thread-safe. `stop` ends it."""
 
-    def __init__(self, applications: Applications, clock: Clock, tasks: Tasks, log: Log) -> None:
+    def __init__(self, applications: VisibleApplications, clock: Clock, tasks: Tasks, log: Log) -> None:
         self._applications = applications
         self._clock = clock
         self._tasks = tasks
@@ -110,7 +110,7 @@ class Watching:
         self._lock = tasks.lock()
         """Guards `_watched`."""
         self._slots = tasks.slots(AT_ONCE)
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedApplication] = {}
 
     def stop(self) -> None:
         self._stop.set()
@@ -124,7 +124,7 @@ class Watching:
         watched = self._visit(name)
         return None if watched is None else watched.opened
 
-    def seen(self, name: str) -> Seen | None:
+    def seen(self, name: str) -> ApplicationView | None:
         """Returns what the last look found. The first visit waits a little for the first look."""
         watched = self._visit(name)
         if watched is None:
@@ -132,15 +132,15 @@ class Watching:
         watched.first.wait(FIRST_LOOK_MAX)
         return watched.seen
 
-    def glance(self, name: str) -> Seen:
+    def glance(self, name: str) -> ApplicationView:
         """Returns what the last look found, without waiting for one. Raises what Applications raises."""
         watched = self._watch(name)
         if watched is None:
-            return Seen(problem="it is gone")
+            return ApplicationView(problem="it is gone")
         watched.glanced_at = self._clock.steady()
         return watched.seen
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> ApplicationView | None:
         """Looks now, and returns what was found. None if there is no such application."""
         watched = self._visit(name)
         if watched is None:
@@ -159,13 +159,13 @@ class Watching:
         if watched is not None:
             watched.wake.set()
 
-    def _visit(self, name: str) -> _Watched | None:
+    def _visit(self, name: str) -> _WatchedApplication | None:
         watched = self._watch(name)
         if watched is not None:
             watched.visited_at = self._clock.steady()
         return watched
 
-    def _watch(self, name: str) -> _Watched | None:
+    def _watch(self, name: str) -> _WatchedApplication | None:
         with self._lock:
             watched = self._watched.get(name)
         if watched is not None:
@@ -174,7 +174,7 @@ class Watching:
         if opened is None:
             return None
         now = self._clock.steady()
-        watched = _Watched(
+        watched = _WatchedApplication(
             opened,
             Watch(opened.ports, opened.settings, probes=bool(opened.streams)),
             HourRecorder(RecordedHour if opened.inspection is None else opened.inspection.last_hour, self._clock),
@@ -190,7 +190,7 @@ class Watching:
             self._tasks.spawn(lambda: self._run(watched))
         return already
 
-    def _run(self, watched: _Watched) -> None:
+    def _run(self, watched: _WatchedApplication) -> None:
         try:
             while not self._stop.is_set() and self._is_wanted(watched):
                 with self._slots:
@@ -203,14 +203,14 @@ class Watching:
             with self._lock:
                 self._watched.pop(watched.opened.name, None)
 
-    def _is_wanted(self, watched: _Watched) -> bool:
+    def _is_wanted(self, watched: _WatchedApplication) -> bool:
         return self._clock.steady() - max(watched.visited_at, watched.glanced_at) <= FORGOTTEN_AFTER
 
-    def _look(self, watched: _Watched) -> None:
+    def _look(self, watched: _WatchedApplication) -> None:
         with watched.looking:
             self._add_look(watched)
 
-    def _add_look(self, watched: _Watched) -> None:
+    def _add_look(self, watched: _WatchedApplication) -> None:
         before = watched.seen
         try:
             status = self._status(watched)
@@ -222,27 +222,27 @@ class Watching:
             self._log.error("console look failed", application=watched.opened.name, problem=kind)
         else:
             hour = self._hour(watched, before.hour.after(status))
-            watched.seen = Seen(status, "", hour, self._heat(watched, before.heat))
+            watched.seen = ApplicationView(status, "", hour, self._heat(watched, before.heat))
 
-    def _hour(self, watched: _Watched, seen: LastHour) -> LastHour:
+    def _hour(self, watched: _WatchedApplication, seen: LastHour) -> LastHour:
         """CloudWatch charges for each question, so it is asked only while the page is open in a browser."""
         return watched.recorder.added_to(seen) if self._is_open(watched) else seen
 
-    def _heat(self, watched: _Watched, before: Heat | None) -> Heat | None:
+    def _heat(self, watched: _WatchedApplication, before: ShardHeat | None) -> ShardHeat | None:
         """Looks again only while the page is open, and only every HEAT_EVERY."""
         ask, now = watched.opened.heat, self._clock.now()
         is_fresh = before is not None and now - before.at < HEAT_EVERY
         if ask is None or is_fresh or not self._is_open(watched):
             return before
         try:
-            return Heat(now, {shard.shard_id: shard for shard in ask()})
+            return ShardHeat(now, {shard.shard_id: shard for shard in ask()})
         except SubletError as problem:
-            return Heat(now, problem=str(problem))
+            return ShardHeat(now, problem=str(problem))
 
-    def _is_open(self, watched: _Watched) -> bool:
+    def _is_open(self, watched: _WatchedApplication) -> bool:
         return self._clock.steady() - watched.visited_at < OPEN_FOR
 
-    def _status(self, watched: _Watched) -> FleetStatus:
+    def _status(self, watched: _WatchedApplication) -> FleetStatus:
         opened = watched.opened
         if opened.stream is not None and not opened.several and not watched.is_checked:
             ports = opened.ports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sublet.decisions.counted import counted
-from sublet.operate.rules.seek_estimate import NO_TIME, CatchUp, CountedBy, Extent, MoveEstimate, SeekEstimate
+from sublet.operate.rules.seek_estimate import NO_TIME, CatchUp, CountedBy, EstimateTotal, MoveEstimate, SeekEstimate
 from sublet.operate.shown import age_text
 
 NAMED = 5
@@ -42,7 +42,7 @@ def stay_text(leases: int) -> str:
     return counted(leases, "stays where it is", "stay where they are")
 
 
-def _extent_text(verb: str, extent: Extent, by: CountedBy | None) -> str:
+def _extent_text(verb: str, extent: EstimateTotal, by: CountedBy | None) -> str:
     where = f"in {counted(extent.shards, 'shard')}"
     if extent.time is None:
         return f"{verb} records {where}: how many, and of how long, is not known"

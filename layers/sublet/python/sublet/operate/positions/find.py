@@ -11,7 +11,7 @@ from functools import partial
 from sublet.decisions.session.quiet import reached_by
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
-from sublet.operate.rules.seek import Found
+from sublet.operate.rules.seek import FoundPosition
 from sublet.ports import Ports, Refusal
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -33,13 +33,13 @@ REFUSALS_MAX = 20
 AT_ONCE = 16
 
 
-def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mapping[str, Found]:
+def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mapping[str, FoundPosition]:
     """Returns the places by shard id. Reads each shard for some seconds, or longer where it was idle before the time.
     Raises what Stream raises.
     """
     slots = ports.tasks.slots(AT_ONCE)
 
-    def find(shard: Shard) -> Found:
+    def find(shard: Shard) -> FoundPosition:
         with slots:
             return place_of(shard, moment, ports)
 
@@ -47,7 +47,7 @@ def places_of(shards: Sequence[Shard], moment: datetime, ports: Ports) -> Mappin
     return {shard_id: task.result() for shard_id, task in asked}
 
 
-def place_of(shard: Shard, moment: datetime, ports: Ports) -> Found:
+def place_of(shard: Shard, moment: datetime, ports: Ports) -> FoundPosition:
     """Finds the place by arrival times. Kinesis does not promise that they are exact or that they rise, so the first
     record at or after the time counts: a seek may repeat a record, but skips none.
     """
@@ -59,7 +59,7 @@ def place_of(shard: Shard, moment: datetime, ports: Ports) -> Found:
             break
         empty_from = start.at or empty_from
     if near is None:
-        return Found(None, shard.is_open or _has_any(shard, TRIM_HORIZON, ports))
+        return FoundPosition(None, shard.is_open or _has_any(shard, TRIM_HORIZON, ports))
     while empty_from - near.approximate_arrival_timestamp > NEAR:
         middle = near.approximate_arrival_timestamp + (empty_from - near.approximate_arrival_timestamp) / 2
         nearer = _first_before(moment, shard, _at(middle), ports)
@@ -85,7 +85,7 @@ def _first_before(moment: datetime, shard: Shard, start: ReadPosition, ports: Po
     return None
 
 
-def _last_before(moment: datetime, shard: Shard, near: StreamRecord, ports: Ports) -> Found:
+def _last_before(moment: datetime, shard: Shard, near: StreamRecord, ports: Ports) -> FoundPosition:
     """Returns the last record before the time, from `near` on, which is before it. If that is an aggregate, returns its
     last user record.
     """
@@ -94,12 +94,12 @@ def _last_before(moment: datetime, shard: Shard, near: StreamRecord, ports: Port
     for page in _pages(shard, start, moment, ports):
         for record in page.records:
             if record.approximate_arrival_timestamp >= moment:
-                return Found(_end_of(last), has_later=True)
+                return FoundPosition(_end_of(last), has_later=True)
             last = record
         if page.is_shard_end:
-            return Found(_end_of(last), has_later=False)
+            return FoundPosition(_end_of(last), has_later=False)
     after = ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, last.sequence_number)
-    return Found(_end_of(last), shard.is_open or _has_any(shard, after, ports))
+    return FoundPosition(_end_of(last), shard.is_open or _has_any(shard, after, ports))
 
 
 def _end_of(record: StreamRecord) -> Checkpoint:

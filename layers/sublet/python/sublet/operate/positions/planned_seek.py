@@ -10,7 +10,7 @@ from sublet.decisions.session.handled_position import HandledPosition
 from sublet.engine.handled_positions import positions
 from sublet.errors import SeekRefused
 from sublet.operate.inspection import Inspection
-from sublet.operate.positions.seek import Seek, begun, check_stream, opens, undone_by
+from sublet.operate.positions.seek import SeekRun, begun, check_stream, opens, undone_by
 from sublet.operate.positions.seek_estimate import estimated, estimated_by_stream
 from sublet.operate.positions.seek_target import SeekTarget
 from sublet.operate.positions.snapshots import after_all, automatic_name, forget_old, snapshot_of
@@ -111,12 +111,12 @@ def _check_target(
         )
 
 
-def seek_of(found: PlannedSeek, ports: Ports) -> Seek:
+def seek_of(found: PlannedSeek, ports: Ports) -> SeekRun:
     """Returns the seek. Its `before` shows how many leases `carry_out` has moved so far."""
-    return Seek(found.plan, ports, found.what)
+    return SeekRun(found.plan, ports, found.what)
 
 
-def carry_out(found: PlannedSeek, seek: Seek, snapshots: SnapshotStore, by: str = "") -> None:
+def carry_out(found: PlannedSeek, seek: SeekRun, snapshots: SnapshotStore, by: str = "") -> None:
     """Checks that the plan is still true, keeps a snapshot, then moves the leases. If this raises, the snapshot undoes
     the moves made so far; if the process is killed, it undoes the whole plan. `by`: the name of the person who ordered
     it, for the history.

@@ -11,7 +11,7 @@ from sublet.decisions.manager.stream_adoption import other_stream, other_streams
 from sublet.decisions.session.read_position import read_position
 from sublet.engine.manager.adoption import is_foreign
 from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound
-from sublet.operate.rules.seek import Move, SeekPlan
+from sublet.operate.rules.seek import LeaseMove, SeekPlan
 from sublet.operate.rules.seek_stands import moved_already, why_not
 from sublet.ports import Applied, Ports
 from sublet.protocol.lease import Lease, Position
@@ -63,7 +63,7 @@ def opens(lease: Lease, ports: Ports) -> bool:
 
 
 @dataclass(slots=True)
-class Seek:
+class SeekRun:
     """`run` it once.
 
     only_from_there  refuse a lease that is no longer where the plan found it
@@ -101,7 +101,7 @@ class Seek:
             if before != move.then:
                 self._note(move, before)
 
-    def _note(self, move: Move, before: Position) -> None:
+    def _note(self, move: LeaseMove, before: Position) -> None:
         self.before[move.lease_key] = before
         self.ports.log.info(
             "position moved",
@@ -111,7 +111,7 @@ class Seek:
             why=self.why,
         )
 
-    def _create(self, move: Move) -> Position:
+    def _create(self, move: LeaseMove) -> Position:
         shard = move.shard
         lease = Lease(
             move.lease_key,
@@ -124,7 +124,7 @@ class Seek:
             return move.before
         return self._move(replace(move, lease=lease))
 
-    def _move(self, move: Move) -> Position:
+    def _move(self, move: LeaseMove) -> Position:
         """Returns the position that was replaced."""
         assert self._checked is not None
         before: Position | None = None
@@ -142,7 +142,7 @@ class Seek:
         moved = moved_already(tuple(self.before))
         raise SeekRefused(f"lease {move.lease_key} changed {TRIES} times while it was to be moved: try again. {moved}")
 
-    def _refuse(self, move: Move, row: Lease | None, checked: Lease | None) -> Lease:
+    def _refuse(self, move: LeaseMove, row: Lease | None, checked: Lease | None) -> Lease:
         """Returns the row if the move may be made on it. Raises SeekRefused."""
         why = why_not(move, row, checked, only_from_there=self.only_from_there)
         moved = moved_already(tuple(self.before))
@@ -167,7 +167,7 @@ def begun(snapshot: Snapshot, plan: SeekPlan) -> Snapshot:
     )
 
 
-def undone_by(snapshot: Snapshot, seek: Seek) -> Snapshot:
+def undone_by(snapshot: Snapshot, seek: SeekRun) -> Snapshot:
     """Returns the snapshot with the positions that the seek has replaced; some had moved on since it was taken."""
     return replaced(
         snapshot,

@@ -13,7 +13,7 @@ from sublet.errors import CheckRefused
 from sublet.operate.inspection import Inspection
 from sublet.operate.positions.seek_samples import with_samples
 from sublet.operate.rules.examination import Volume
-from sublet.operate.rules.seek import BEGINNING, Effect, Move, SeekPlan
+from sublet.operate.rules.seek import BEGINNING, LeaseMove, MoveEffect, SeekPlan
 from sublet.operate.rules.seek_estimate import (
     NO_TIME,
     SeekEstimate,
@@ -97,7 +97,7 @@ def _begins(plan: SeekPlan, shards: Sequence[Shard], now: datetime, ports: Ports
     again, which began when these ended.
     """
     listed = {shard.shard_id for shard in shards}
-    reopened = {move.shard.shard_id for move in plan.moves if move.effect is Effect.REOPENS}
+    reopened = {move.shard.shard_id for move in plan.moves if move.effect is MoveEffect.REOPENS}
     to_beginning = {move.shard.shard_id for move in plan.moves if _goes_to_beginning(move)}
     asked = {
         lease_key_of(shard.shard_id): shard.shard_id
@@ -109,7 +109,7 @@ def _begins(plan: SeekPlan, shards: Sequence[Shard], now: datetime, ports: Ports
     return {asked[key]: now - at.lag for key, at in found.items() if at.lag}
 
 
-def _goes_to_beginning(move: Move) -> bool:
+def _goes_to_beginning(move: LeaseMove) -> bool:
     return BEGINNING in (move.then, move.before)
 
 

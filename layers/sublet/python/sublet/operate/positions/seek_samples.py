@@ -11,7 +11,7 @@ from msgspec.structs import replace as replaced
 
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import CheckpointNotInStream, ShardNotFound, TransientError
-from sublet.operate.rules.seek import Move
+from sublet.operate.rules.seek import LeaseMove
 from sublet.operate.rules.seek_estimate import CountedBy, MoveEstimate, SeekEstimate
 from sublet.operate.rules.seek_sample import Sample, records_in, second_start
 from sublet.ports import Ports
@@ -22,13 +22,13 @@ LIMIT = 1000
 """How many records a page has at most: enough to count, and little of the shard's two MiB a second."""
 
 
-def with_samples(estimate: SeekEstimate, moves: Sequence[Move], ports: Ports) -> SeekEstimate:
+def with_samples(estimate: SeekEstimate, moves: Sequence[LeaseMove], ports: Ports) -> SeekEstimate:
     """Returns the estimate with the records of each move. Makes two polls for each shard whose span is known. Raises
     what Stream raises, except transient errors.
     """
     slots = ports.tasks.slots(AT_ONCE)
 
-    def count(move: Move, known: MoveEstimate) -> int | None:
+    def count(move: LeaseMove, known: MoveEstimate) -> int | None:
         with slots:
             return _count(move.shard.shard_id, known, ports)
 

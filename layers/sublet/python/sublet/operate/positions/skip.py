@@ -10,7 +10,7 @@ from sublet.decisions.session.read_position import read_position
 from sublet.errors import SeekRefused
 from sublet.operate.peek import ShardAsHandled, upcoming
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out
-from sublet.operate.positions.seek import Seek, check_stream
+from sublet.operate.positions.seek import SeekRun, check_stream
 from sublet.operate.rules.skip import SkipPlan, lease_to_skip_in, plan_skip
 from sublet.ports import FailureDestination, Ports, SnapshotStore
 from sublet.protocol.failure_document import SetAsideBatch
@@ -68,7 +68,7 @@ def skip(
     _check_stands(plan, ports)
     destination.put(_batch(plan, by, ports, settings))
     whole = PlannedSeek(settings.application, plan.move, plan.what, found.scan, {}, found.stream)
-    carry_out(whole, Seek(plan.move, ports, plan.what, only_from_there=True), snapshots, by)
+    carry_out(whole, SeekRun(plan.move, ports, plan.what, only_from_there=True), snapshots, by)
 
 
 def _check_stands(plan: SkipPlan, ports: Ports) -> None:

@@ -1,4 +1,4 @@
-"""The applications of an account at a glance: for each, how many shards, the worst word, its owners, and its last
+"""The applications of an account at a glance: for each, how many shards, the worst status, its owners, and its last
 write.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import WORST_FIRST
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.protocol.lease import Lease
 
 
@@ -31,9 +31,9 @@ class ApplicationStatus:
     problem: str | None = None
 
     @property
-    def word(self) -> Word | None:
-        """The word of its worst shard; None if it has no shards, or cannot be read."""
-        words = () if self.status is None else self.status.words
+    def worst_status(self) -> Status | None:
+        """The status of its worst shard; None if it has no shards, or cannot be read."""
+        words = () if self.status is None else self.status.statuses
         return min(words, key=WORST_FIRST.index, default=None)
 
     @property
@@ -52,10 +52,10 @@ def last_write(leases: Iterable[Lease], sightings: Mapping[str, Sighting]) -> da
 
 
 def worst_applications_first(found: Iterable[ApplicationStatus]) -> list[ApplicationStatus]:
-    """Sorts applications: first those that cannot be read, then by the worst word, then by name."""
+    """Sorts applications: first those that cannot be read, then by the worst status, then by name."""
 
     def badness(one: ApplicationStatus) -> tuple[int, int, str]:
-        word = one.word
-        return (not one.is_bad, -1 if word is None else WORST_FIRST.index(word), one.name)
+        worst = one.worst_status
+        return (not one.is_bad, -1 if worst is None else WORST_FIRST.index(worst), one.name)
 
     return sorted(found, key=badness)

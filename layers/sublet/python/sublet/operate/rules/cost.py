@@ -29,7 +29,7 @@ from sublet.operate.rules.prices import (
     PUBLIC_ADDRESS_HOUR,
     WINDOW_MINUTES,
     WINDOWS_PER_EXECUTION,
-    Design,
+    WorkerDesign,
     event_source_mapping,
     fan_out,
     kcl_on_fargate,
@@ -64,7 +64,7 @@ ESM_SECONDS = 0.03
 """Seconds that an invocation takes beside the handler's time."""
 
 
-class Load(Struct, frozen=True):
+class StreamLoad(Struct, frozen=True):
     """The load of the whole stream, spread evenly. `handler`: a record's share of a handler call."""
 
     shards: int
@@ -111,7 +111,7 @@ class PricedDesign(Struct, frozen=True):
 
 
 def offers(
-    load: Load, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
+    load: StreamLoad, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
 ) -> tuple[PricedDesign, ...]:
     """All designs that can keep up with the load, the cheapest first. `streams`: how many streams bring it."""
     watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard, streams=streams)
@@ -128,14 +128,14 @@ def cheapest(found: Sequence[PricedDesign], within: timedelta, *, ours: bool) ->
     return min(fit, key=lambda offer: offer.total, default=None)
 
 
-def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
+def _on_lambda(load: StreamLoad, watched: float) -> Iterator[PricedDesign]:
     for every in SCHEDULES:
         for leases, gigabytes in PACKINGS:
             seconds = WINDOW_SECONDS + load.busy * every.total_seconds()
             if seconds >= every.total_seconds():
                 continue
             windows = timedelta(hours=1) / every
-            design = Design("", leases, gigabytes, windows, seconds, 1, windows, WRITES_PER_WINDOW * windows)
+            design = WorkerDesign("", leases, gigabytes, windows, seconds, 1, windows, WRITES_PER_WINDOW * windows)
             awake = load.shards_with_records(every)
             quiet, ticks = (
                 quiet_month(shards, ticks_per_hour=windows, leases=leases, gigabytes=gigabytes)
@@ -150,7 +150,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
                 f'tick="rate({_minutes(every)})", leases_per_worker={leases}, worker_memory={gigabytes * 1024:.0f}',
             )
     for leases, gigabytes in PACKINGS:
-        design = Design(
+        design = WorkerDesign(
             "",
             leases,
             gigabytes,
@@ -170,7 +170,7 @@ def _on_lambda(load: Load, watched: float) -> Iterator[PricedDesign]:
         )
 
 
-def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
+def _in_containers(load: StreamLoad, watched: float) -> Iterator[PricedDesign]:
     log = _log(load.shards, COUNTED_LOG_BYTES[CONTINUOUS])
     for leases, tasks_min, cpus, gigabytes in (
         (PROCESS_LEASES_PER_TASK, 1, PROCESS_CPUS, PROCESS_GIGABYTES),
@@ -203,7 +203,7 @@ def _in_containers(load: Load, watched: float) -> Iterator[PricedDesign]:
     )
 
 
-def _by_fan_out(ours: Sequence[PricedDesign], load: Load) -> Iterator[PricedDesign]:
+def _by_fan_out(ours: Sequence[PricedDesign], load: StreamLoad) -> Iterator[PricedDesign]:
     """Those of our designs that run all the time, with a registered consumer."""
     registered = fan_out(load.shards, load.bytes_per_second * 3600 * HOURS)
     for offer in ours:
@@ -217,7 +217,7 @@ def _by_fan_out(ours: Sequence[PricedDesign], load: Load) -> Iterator[PricedDesi
             )
 
 
-def _event_source_mappings(load: Load) -> Iterator[PricedDesign]:
+def _event_source_mappings(load: StreamLoad) -> Iterator[PricedDesign]:
     for window in ESM_BATCHES:
         calls = _invocations(load, window)
         seconds = ESM_SECONDS + (load.busy / calls if calls else 0)
@@ -232,7 +232,7 @@ def _event_source_mappings(load: Load) -> Iterator[PricedDesign]:
         )
 
 
-def _invocations(load: Load, window: timedelta) -> float:
+def _invocations(load: StreamLoad, window: timedelta) -> float:
     """Invocations a second for one shard. A batch ends when it is full, or when the window that its first record began
     is over.
     """

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sublet.operate.rules.examination import Examined, NotKnown
+from sublet.operate.rules.examination import Examination, NotKnown
 
 
 class Severity(StrEnum):
@@ -63,7 +63,7 @@ class Finding(Struct, frozen=True):
     stream: str = ""
 
 
-class Judged(Struct, frozen=True):
+class RuleFinding(Struct, frozen=True):
     """A finding of one rule, to which its check is added."""
 
     severity: Severity
@@ -76,12 +76,12 @@ class DoctorRule(Struct, frozen=True):
     """`judge` is called with what `needs` returns, if all of it is known, or `takes_unknown`."""
 
     check: Check
-    needs: Callable[[Examined], Sequence[object]]
-    judge: Callable[..., Iterable[Judged]]
+    needs: Callable[[Examination], Sequence[object]]
+    judge: Callable[..., Iterable[RuleFinding]]
     takes_unknown: bool = False
 
 
-def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
+def findings(examined: Examination, rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
     """The findings of every rule, in order. A question without an answer is a finding of its own, and hides no other
     finding. If several questions have no answer for the same reason, only the first finding gives it, and the others
     name that check.
@@ -90,7 +90,7 @@ def findings(examined: Examined, rules: Sequence[DoctorRule]) -> tuple[Finding, 
     return tuple(finding for rule in rules for finding in _of(rule, examined, said))
 
 
-def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
+def findings_of_each(examined: Sequence[Examination], rules: Sequence[DoctorRule]) -> tuple[Finding, ...]:
     """Returns the findings for each stream of an application, in the order of the rules. A finding that is the same for
     every stream is given once, for all of them.
     """
@@ -111,7 +111,7 @@ def findings_of_each(examined: Sequence[Examined], rules: Sequence[DoctorRule]) 
     return tuple(found)
 
 
-def _of(rule: DoctorRule, examined: Examined, said: dict[str, Check]) -> Iterator[Finding]:
+def _of(rule: DoctorRule, examined: Examination, said: dict[str, Check]) -> Iterator[Finding]:
     """The findings of one rule. `said`: which check has given each reason so far; this adds its own."""
     values = rule.needs(examined)
     unknown = dict.fromkeys(value.why for value in values if isinstance(value, NotKnown))
@@ -125,16 +125,16 @@ def _of(rule: DoctorRule, examined: Examined, said: dict[str, Check]) -> Iterato
         yield Finding(rule.check, each.severity, each.what, each.where, each.then)
 
 
-def well(what: str) -> Judged:
-    return Judged(Severity.WELL, what)
+def well(what: str) -> RuleFinding:
+    return RuleFinding(Severity.WELL, what)
 
 
-def bad(what: str, then: str, where: str = "") -> Judged:
-    return Judged(Severity.BAD, what, where, then)
+def bad(what: str, then: str, where: str = "") -> RuleFinding:
+    return RuleFinding(Severity.BAD, what, where, then)
 
 
-def warning(what: str, then: str, where: str = "") -> Judged:
-    return Judged(Severity.WARNING, what, where, then)
+def warning(what: str, then: str, where: str = "") -> RuleFinding:
+    return RuleFinding(Severity.WARNING, what, where, then)
 
 
 def shown(ids: Iterable[str], most: int = 5) -> str:

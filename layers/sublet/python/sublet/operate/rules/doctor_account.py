@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from sublet.decisions.load.resharding import Split, aws_command
 from sublet.decisions.load.shard_load import read_shares, share_of_quota
 from sublet.decisions.status.fleet_status import FleetStatus
-from sublet.operate.rules.doctor import Check, DoctorRule, Judged, Severity, bad, warning, well
+from sublet.operate.rules.doctor import Check, DoctorRule, RuleFinding, Severity, bad, warning, well
 from sublet.operate.rules.doctor_leases import RULES as LEASE_RULES
 from sublet.operate.rules.examination import (
     Executions,
+    QuotaUsage,
     RegisteredConsumer,
     RingingAlarm,
-    Throttled,
-    Usage,
+    ThrottledCounts,
     Volume,
 )
 from sublet.operate.rules.prices import fan_out
@@ -45,7 +45,7 @@ FAILED_LATELY = timedelta(hours=1)
 FORGOTTEN_NEXT = timedelta(days=1)
 
 
-def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
+def mode(info: StreamInfo, description: StreamDescription) -> Iterator[RuleFinding]:
     if description.distribution is RecordDistribution.AUTO:
         yield warning(
             "Kinesis places the records itself (AUTO): records with the same key are in any shard, so they have no "
@@ -63,7 +63,7 @@ def mode(info: StreamInfo, description: StreamDescription) -> Iterator[Judged]:
 
 def hot_shards(
     by_shard: Mapping[str, Volume], fleet: FleetStatus, shards: Sequence[Shard], stream: str
-) -> Iterator[Judged]:
+) -> Iterator[RuleFinding]:
     """Judges by what producers write. Without shard-level metrics it judges by what owners read, which is more than
     that while they catch up.
     """
@@ -79,7 +79,7 @@ def hot_shards(
         judge = bad if measured and share >= TOO_HOT else warning
         yield judge(f"it {verb} {share:.0%} of what a shard can take", _split(stream, listed.get(shard_id)), shard_id)
     if not shares:
-        yield Judged(
+        yield RuleFinding(
             Severity.NOT_CHECKED,
             "the stream has no shard-level metrics (EnableEnhancedMonitoring), and no row says how fast its shard is "
             "read",
@@ -100,7 +100,7 @@ def _split(stream: str, shard: Shard | None) -> str:
     )
 
 
-def throttling(throttled: Throttled) -> Iterator[Judged]:
+def throttling(throttled: ThrottledCounts) -> Iterator[RuleFinding]:
     if throttled.writes:
         yield warning(
             f"the stream refused {throttled.writes:,} records in the last hour",
@@ -115,7 +115,7 @@ def throttling(throttled: Throttled) -> Iterator[Judged]:
         yield well("no write and no poll was refused in the last hour")
 
 
-def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[Judged]:
+def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[RuleFinding]:
     registered = len(found)
     text = f"{registered} of {CONSUMERS} (fan-out consumers and queues)"
     unread = [each for each in found if each.is_read is False and at - each.registered_at >= UNREAD_FOR]
@@ -135,7 +135,7 @@ def consumers(found: Sequence[RegisteredConsumer], at: datetime) -> Iterator[Jud
         yield well(text)
 
 
-def shard_quota(limits: AccountInfo) -> Iterator[Judged]:
+def shard_quota(limits: AccountInfo) -> Iterator[RuleFinding]:
     text = f"{limits.open_shards:,} of {limits.shard_limit:,} open shards in this account and region"
     if limits.open_shards >= NEAR * limits.shard_limit:
         yield warning(text, "A split or a new stream may fail: ask for a higher quota (Service Quotas, Kinesis).")
@@ -143,7 +143,7 @@ def shard_quota(limits: AccountInfo) -> Iterator[Judged]:
         yield well(text)
 
 
-def executions(found: Executions | None, at: datetime) -> Iterator[Judged]:
+def executions(found: Executions | None, at: datetime) -> Iterator[RuleFinding]:
     if found is None:
         yield well("the application has no state machine, so it is not on Lambda")
         return
@@ -158,7 +158,7 @@ def executions(found: Executions | None, at: datetime) -> Iterator[Judged]:
         yield well(f"{found.running:,} are running")
 
 
-def concurrency(usage: Usage, found: Executions | None) -> Iterator[Judged]:
+def concurrency(usage: QuotaUsage, found: Executions | None) -> Iterator[RuleFinding]:
     text = (
         f"{usage.used:,.0f} of the account's {usage.limit:,.0f} concurrent Lambda executions were used in the last hour"
     )
@@ -168,7 +168,7 @@ def concurrency(usage: Usage, found: Executions | None) -> Iterator[Judged]:
         yield warning(text, "Lease workers may be throttled: ask for a higher quota, or reserve concurrency for them.")
 
 
-def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> Iterator[Judged]:
+def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> Iterator[RuleFinding]:
     ours = [alarm for alarm in ringing if _concerns(alarm, application, stream)]
     for alarm in ours:
         since = "" if alarm.since is None else f" since {alarm.since:%Y-%m-%dT%H:%M:%SZ}"
@@ -187,7 +187,7 @@ def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
     )
 
 
-def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[Judged]:
+def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[RuleFinding]:
     if waiting is None:
         yield well("no failure destination was given; --on-failure asks one")
         return

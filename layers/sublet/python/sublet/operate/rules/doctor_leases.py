@@ -8,9 +8,9 @@ from datetime import timedelta
 from sublet.decisions.counted import counted
 from sublet.decisions.manager.shard_sync import CreateReason, plan_shard_sync
 from sublet.decisions.status.fleet_status import FleetStatus
-from sublet.decisions.status.shard_status import BAD_WORDS
-from sublet.decisions.status.shard_verdict import Word
-from sublet.operate.rules.doctor import Check, DoctorRule, Judged, Severity, bad, shown, warning, well
+from sublet.decisions.status.shard_status import BAD_STATUSES
+from sublet.decisions.status.shard_verdict import Status
+from sublet.operate.rules.doctor import Check, DoctorRule, RuleFinding, Severity, bad, shown, warning, well
 from sublet.operate.rules.examination import Known, NotKnown
 from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan, shard_id_of
@@ -27,14 +27,14 @@ RETENTION_WARNING, RETENTION_BAD = 0.5, 0.75
 """Shares of the retention that a shard may be behind."""
 
 
-def settings(refused: str | None) -> Iterator[Judged]:
+def settings(refused: str | None) -> Iterator[RuleFinding]:
     if refused is None:
         yield well("the settings in the environment are accepted")
     else:
         yield bad(refused, "Correct it; what follows was checked with the defaults of all settings.")
 
 
-def stream(shards: Known[Sequence[Shard]]) -> Iterator[Judged]:
+def stream(shards: Known[Sequence[Shard]]) -> Iterator[RuleFinding]:
     if isinstance(shards, NotKnown):
         yield bad(shards.why, "Nothing can be consumed until this is possible.")
     else:
@@ -42,7 +42,7 @@ def stream(shards: Known[Sequence[Shard]]) -> Iterator[Judged]:
         yield well(f"{counted(open_ones, 'open shard')}, {len(shards) - open_ones:,} closed with records")
 
 
-def lease_table(scan: Known[LeaseScan]) -> Iterator[Judged]:
+def lease_table(scan: Known[LeaseScan]) -> Iterator[RuleFinding]:
     if isinstance(scan, NotKnown):
         yield bad(scan.why, "Without its leases, no worker of the application can go on.")
     elif not scan.leases and not scan.malformed:
@@ -51,21 +51,21 @@ def lease_table(scan: Known[LeaseScan]) -> Iterator[Judged]:
         yield well(counted(len(scan.leases), "lease"))
 
 
-def agreement(other_stream: str | None) -> Iterator[Judged]:
+def agreement(other_stream: str | None) -> Iterator[RuleFinding]:
     if other_stream is None:
         yield well("the leases are this stream's")
     else:
         yield bad(other_stream, "")
 
 
-def read_permission(denied: Sequence[str]) -> Iterator[Judged]:
+def read_permission(denied: Sequence[str]) -> Iterator[RuleFinding]:
     if denied:
         yield bad(f"these credentials lack {', '.join(denied)}", "Grant it on the stream.")
     else:
         yield well("these credentials may read the stream")
 
 
-def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
+def write_permission(denied: Sequence[str] | None) -> Iterator[RuleFinding]:
     """`denied`: None if it was not asked: then there is no finding."""
     if denied:
         yield bad(f"these credentials lack {', '.join(denied)}", "Grant it to the consumer's role.")
@@ -73,7 +73,7 @@ def write_permission(denied: Sequence[str] | None) -> Iterator[Judged]:
         yield well("these credentials may write leases")
 
 
-def roles(denied: Mapping[str, Sequence[str]] | None) -> Iterator[Judged]:
+def roles(denied: Mapping[str, Sequence[str]] | None) -> Iterator[RuleFinding]:
     if denied is None:
         yield well("the application is not on Lambda, and --role names no process' role to ask about")
         return
@@ -89,7 +89,7 @@ def roles(denied: Mapping[str, Sequence[str]] | None) -> Iterator[Judged]:
         yield well(f"{names} may do what the application needs, by IAM's simulation")
 
 
-def clock(skew: timedelta, failover_time: timedelta) -> Iterator[Judged]:
+def clock(skew: timedelta, failover_time: timedelta) -> Iterator[RuleFinding]:
     """A lease is judged by how long its counter stands still, which each machine measures by its own clock, so only
     a large skew does harm: to sightings, which machines share.
     """
@@ -107,7 +107,7 @@ def clock(skew: timedelta, failover_time: timedelta) -> Iterator[Judged]:
         yield well("as Kinesis' clock")
 
 
-def rows(scan: LeaseScan) -> Iterator[Judged]:
+def rows(scan: LeaseScan) -> Iterator[RuleFinding]:
     for row in scan.malformed:
         yield bad(
             f"the row cannot be read: {row.problem}",
@@ -118,7 +118,7 @@ def rows(scan: LeaseScan) -> Iterator[Judged]:
         yield well("every row can be read")
 
 
-def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
+def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[RuleFinding]:
     """A tick creates the missing leases. The start position matters only to an application without leases."""
     if not scan.leases:
         yield well("none is expected before the application has begun")
@@ -151,7 +151,7 @@ def unleased(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
         yield well("every shard has a lease, or waits for its parents")
 
 
-def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
+def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[RuleFinding]:
     listed = {shard.shard_id for shard in shards}
     gone = [lease for lease in scan.leases if not lease.is_ended and lease.shard_id not in listed]
     for lease in gone:
@@ -165,34 +165,34 @@ def orphaned(scan: LeaseScan, shards: Sequence[Shard]) -> Iterator[Judged]:
         yield well("every unfinished lease has a shard")
 
 
-ADVICE: Mapping[Word, str] = {
-    Word.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise "
+ADVICE: Mapping[Status, str] = {
+    Status.BEHIND: "Records arrive faster than they are handled. `sublet hot` says whether a shard is hot; otherwise "
     "make the handler faster, or add workers.",
-    Word.FAILING: "`sublet status` names the handler's error, or says that reads get no answer, and the owner, whose "
+    Status.FAILING: "`sublet status` names the handler's error, or says that reads get no answer, and the owner, whose "
     "log has the rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
-    Word.STALLED: "The handler hangs, or checkpoints too seldom. `sublet status` names the owner, whose log has the "
+    Status.STALLED: "The handler hangs, or checkpoints too seldom. `sublet status` names the owner, whose log has the "
     "rest. `sublet peek` shows the records that wait, and `sublet skip` moves past them.",
-    Word.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process or "
-    "the lease manager runs, and its log.",
-    Word.REWOUND: "The position was moved back, and records are handled again. `sublet history` says who moved it.",
+    Status.STOPPED: "No worker writes to the lease. `sublet workers` lists the live workers; see whether the process "
+    "or the lease manager runs, and its log.",
+    Status.REWOUND: "The position was moved back, and records are handled again. `sublet history` says who moved it.",
 }
-"""What to do about a shard with one of BAD_WORDS."""
+"""What to do about a shard with one of BAD_STATUSES."""
 
 
-def progress(fleet: FleetStatus) -> Iterator[Judged]:
-    words = fleet.words
-    for word in (word for word in BAD_WORDS if word in words):
-        where = shown(shard.shard_id for shard in fleet.shards if shard.word is word)
+def progress(fleet: FleetStatus) -> Iterator[RuleFinding]:
+    words = fleet.statuses
+    for word in (word for word in BAD_STATUSES if word in words):
+        where = shown(shard.shard_id for shard in fleet.shards if shard.status is word)
         yield bad(f"{counted(words[word], 'is', 'are')} {word}: {where}", ADVICE[word])
-    unfinished = len(fleet.shards) - words.get(Word.ENDED, 0)
-    if unknown := words.get(Word.UNKNOWN, 0):
+    unfinished = len(fleet.shards) - words.get(Status.ENDED, 0)
+    if unknown := words.get(Status.UNKNOWN, 0):
         what = f"{unknown:,} of {counted(unfinished, 'shard')} UNKNOWN: `sublet status --watch` for five minutes says"
-        yield Judged(Severity.NOT_CHECKED, what)
-    elif not any(word in words for word in BAD_WORDS):
+        yield RuleFinding(Severity.NOT_CHECKED, what)
+    elif not any(word in words for word in BAD_STATUSES):
         yield well(f"{counted(unfinished, 'unfinished shard')}, none of them in trouble")
 
 
-def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Judged]:
+def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[RuleFinding]:
     kept, found = description.retention, False
     for shard in fleet.shards:
         if shard.lost is not None:
@@ -215,7 +215,7 @@ def retention(fleet: FleetStatus, description: StreamDescription) -> Iterator[Ju
         yield well(f"{_hours(kept)}{worst}")
 
 
-def orders(control: Control | None) -> Iterator[Judged]:
+def orders(control: Control | None) -> Iterator[RuleFinding]:
     """Whether the control can be read. `progress` says how many shards are paused."""
     if control is None:
         yield well("no table beside the lease table keeps any, as beside a KCL's own")

@@ -35,7 +35,7 @@ class Volume(Struct, frozen=True):
     records_per_second: float
 
 
-class Throttled(Struct, frozen=True):
+class ThrottledCounts(Struct, frozen=True):
     """Records that a stream has refused to take, and polls that it has refused, because a shard's limit was used up."""
 
     writes: int
@@ -73,7 +73,7 @@ class Executions(Struct, frozen=True):
     failed_at: datetime | None = None
 
 
-class Usage(Struct, frozen=True):
+class QuotaUsage(Struct, frozen=True):
     used: float
     limit: float
 
@@ -83,7 +83,7 @@ class Usage(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Examination:
     """What `doctor` has found out.
 
     at             by this machine's clock
@@ -115,7 +115,7 @@ class Examined:
     fleet: Known[FleetStatus]
     incoming: Known[Volume]
     by_shard: Known[Mapping[str, Volume]]
-    throttled: Known[Throttled]
+    throttled: Known[ThrottledCounts]
     denied_reads: Known[Sequence[str]]
     denied_writes: Known[Sequence[str] | None]
     denied_roles: Known[Mapping[str, Sequence[str]] | None]
@@ -123,6 +123,6 @@ class Examined:
     consumers: Known[Sequence[RegisteredConsumer]]
     limits: Known[AccountInfo]
     executions: Known[Executions | None]
-    concurrency: Known[Usage]
+    concurrency: Known[QuotaUsage]
     control: Known[Control | None]
     set_aside: Known[SetAsideWaiting | None]

@@ -18,9 +18,11 @@ Json = Mapping[str, object]
 
 def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None) -> Json:
     """`shards`: the shards to show, in this order; by default all. Totals always include all shards."""
+    counts = statuses_json(status)
     return {
         "at": _moment(status.at),
-        "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
+        "statuses": counts,
+        "words": counts,  # its name in 0.2
         "lag": _seconds(status.lag),
         "lag_is_at_least": status.lag_is_at_least,
         "kbps": status.kbps,
@@ -35,13 +37,19 @@ def fleet_json(status: FleetStatus, shards: Iterable[ShardStatus] | None = None)
     }
 
 
+def statuses_json(status: FleetStatus) -> Mapping[str, int]:
+    """Returns how many shards have each status, worst first."""
+    return {each.value: status.statuses[each] for each in WORST_FIRST if each in status.statuses}
+
+
 def shard_json(shard: ShardStatus) -> Json:
     """Hash keys are written as text: a JSON reader that keeps numbers as floats would round their 128 bits."""
     keys = shard.hash_key_range
     return {
         "shard": shard.shard_id,
         "stream": shard.stream,
-        "word": shard.word.value,
+        "status": shard.status.value,
+        "word": shard.status.value,  # its name in 0.2
         "because": shard.because.value,
         "since": _moment(shard.since),
         "lag": _seconds(shard.lag),

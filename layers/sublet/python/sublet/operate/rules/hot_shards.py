@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sublet.decisions.load.heavy_keys import HeavyKey
 from sublet.decisions.load.resharding import Merge, Reshard, Split
 from sublet.decisions.load.shard_load import HOT_ON_AVERAGE, read_shares
-from sublet.decisions.load.sketch import Peak, ShardSketch
+from sublet.decisions.load.sketch import PeakSecond, ShardSketch
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.operate.rules.prices import HOURS, SHARD_HOUR
 from sublet.operate.rules.split_point import SplitPoint, split_point
@@ -95,7 +95,7 @@ class HotShard(Struct, frozen=True):
     because: str
     then: str = ""
     share: float | None = None
-    peak: Peak | None = None
+    peak: PeakSecond | None = None
     keys: tuple[KeyShare, ...] = ()
     split: SplitPoint | None = None
     change: Reshard | None = None

@@ -104,7 +104,7 @@ s.
 """
 
 
-class Design(NamedTuple):
+class WorkerDesign(NamedTuple):
     """`writes` per lease and hour, as counted at the wire."""
 
     name: str
@@ -165,7 +165,7 @@ def quiet_month(shards: int, *, ticks_per_hour: float = 60, leases: int = LEASES
     )
 
 
-class Month(NamedTuple):
+class MonthlyCost(NamedTuple):
     lambda_: float
     step_functions: float
     dynamodb: float
@@ -175,12 +175,12 @@ class Month(NamedTuple):
         return sum(self)
 
 
-def month(design: Design, shards: int) -> Month:
+def month(design: WorkerDesign, shards: int) -> MonthlyCost:
     workers = -(-shards // design.leases_per_worker)
     windows = workers * design.windows_per_hour * HOURS
     ticks = design.ticks_per_hour * HOURS
     manager_seconds = ticks * (TICK_SECONDS + TICK_SECONDS_PER_LEASE * shards)
-    return Month(
+    return MonthlyCost(
         lambda_=GIGABYTE_SECOND
         * (windows * design.window_seconds * design.gigabytes + manager_seconds * MANAGER_GIGABYTES)
         + INVOCATION * (windows + ticks),
@@ -189,7 +189,7 @@ def month(design: Design, shards: int) -> Month:
     )
 
 
-def _states_per_hour(design: Design, workers: int) -> float:
+def _states_per_hour(design: WorkerDesign, workers: int) -> float:
     each_item = FIRST_WINDOW_STATES + NEXT_WINDOW_STATES * (design.windows_per_execution - 1)
     executions = -(-workers // ITEMS_PER_EXECUTION)
     rounds = design.windows_per_hour / design.windows_per_execution

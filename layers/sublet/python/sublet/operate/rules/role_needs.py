@@ -87,7 +87,7 @@ ON_TABLES_AND_STREAM: Mapping[Runtime, tuple[Sequence[str], Sequence[str], Seque
 """What each runtime may do to the leases, to the sightings and to the stream."""
 
 
-class Need(NamedTuple):
+class PermissionNeed(NamedTuple):
     """IAM actions on one resource, by its ARN. `leading_key`: in a table, the actions are needed at least on the item
     with this key.
     """
@@ -105,20 +105,22 @@ class DeployedRoles(NamedTuple):
     worker: str
 
 
-def needs_of(runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None) -> Sequence[Need]:
+def needs_of(
+    runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None
+) -> Sequence[PermissionNeed]:
     """The tables are in the stream's account and region, as the constructs require."""
     leases, sightings, stream = ON_TABLES_AND_STREAM[runtime]
     place = StreamArn.parse(stream_arn)
     table = f"arn:{place.partition}:dynamodb:{place.region}:{place.account}:table/"
     needs = [
-        Need(leases, table + settings.lease_table),
-        Need(sightings, table + settings.sightings_table),
-        Need(stream, stream_arn),
+        PermissionNeed(leases, table + settings.lease_table),
+        PermissionNeed(sightings, table + settings.sightings_table),
+        PermissionNeed(stream, stream_arn),
     ]
     if runtime is Runtime.WORKER and settings.hot_shard_keys is not HotShardKeys.NONE:
-        needs.append(Need(LEASE_WORKER_ON_SKETCHES, table + settings.sightings_table, KEYS_BEGIN_WITH))
+        needs.append(PermissionNeed(LEASE_WORKER_ON_SKETCHES, table + settings.sightings_table, KEYS_BEGIN_WITH))
     if runtime is Runtime.MANAGER and state_machine is not None:
-        needs.append(Need(STARTS_WORKERS, state_machine))
+        needs.append(PermissionNeed(STARTS_WORKERS, state_machine))
     if runtime is not Runtime.MANAGER and settings.reading is Reading.FAN_OUT:
         needs.extend(_on_consumer(runtime, settings, stream_arn))
     if runtime is not Runtime.MANAGER and settings.on_failure is not None:
@@ -126,7 +128,7 @@ def needs_of(runtime: Runtime, settings: Settings, stream_arn: str, state_machin
     return needs
 
 
-def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[Need]:
+def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[PermissionNeed]:
     """The permissions to find the stream's consumer and to subscribe with it. With several streams only the consumer's
     name is known, and its ARN ends with its creation time. Any consumer of the name is allowed, since it may be
     registered again.
@@ -135,12 +137,12 @@ def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Seque
         consumer = f"{stream_arn}/consumer/{settings.fan_out_name}:*"
         registers = runtime is Runtime.PROCESS and settings.register_fan_out
         on_stream = [*FINDS_FAN_OUT, *REGISTERS_FAN_OUT] if registers else FINDS_FAN_OUT
-        return [Need(on_stream, stream_arn), Need(READER_ON_FAN_OUT, consumer)]
-    return [Need(READER_ON_FAN_OUT, settings.fan_out_consumer)] if settings.fan_out_consumer else []
+        return [PermissionNeed(on_stream, stream_arn), PermissionNeed(READER_ON_FAN_OUT, consumer)]
+    return [PermissionNeed(READER_ON_FAN_OUT, settings.fan_out_consumer)] if settings.fan_out_consumer else []
 
 
-def _on_failure(destination: str, application: str) -> Need:
+def _on_failure(destination: str, application: str) -> PermissionNeed:
     """The permissions on the failure destination; in a bucket, only on the application's own folder."""
     service = destination.split(":")[2]
     written = f"{destination.rstrip('/')}/{application}/*" if service == "s3" else destination
-    return Need(SETS_ASIDE[service], written)
+    return PermissionNeed(SETS_ASIDE[service], written)

@@ -28,7 +28,7 @@ UNOPENED = Position(LATEST)
 END = Position(SHARD_END)
 
 
-class Effect(StrEnum):
+class MoveEffect(StrEnum):
     """What a move does to a shard's records."""
 
     STAYS = "stays"
@@ -46,7 +46,7 @@ class Effect(StrEnum):
     """
 
 
-class Found(NamedTuple):
+class FoundPosition(NamedTuple):
     """A time's place in a shard.
 
     before     the last record before the first one that arrived at that time or later; None if there is none
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class LeaseMove:
     """One lease's part of the plan.
 
     lease   as it was read; None: it is to be created
@@ -69,7 +69,7 @@ class Move:
     lease: Lease | None
     before: Position
     then: Position
-    effect: Effect
+    effect: MoveEffect
 
     @property
     def lease_key(self) -> str:
@@ -89,33 +89,33 @@ class SeekPlan:
              cleanup
     """
 
-    moves: tuple[Move, ...]
-    stay: tuple[Move, ...] = ()
-    ended: tuple[Move, ...] = ()
-    waiting: tuple[Move, ...] = ()
+    moves: tuple[LeaseMove, ...]
+    stay: tuple[LeaseMove, ...] = ()
+    ended: tuple[LeaseMove, ...] = ()
+    waiting: tuple[LeaseMove, ...] = ()
 
     @property
-    def skips(self) -> tuple[Move, ...]:
+    def skips(self) -> tuple[LeaseMove, ...]:
         """The moves after which some records never come, including moves of shards that start after their beginning."""
         return tuple(
             move
             for move in self.moves
-            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and move.then != BEGINNING)
+            if move.effect is MoveEffect.SKIPS or (move.effect is MoveEffect.BEGINS and move.then != BEGINNING)
         )
 
 
-def positions_at(shards: Sequence[Shard], found: Mapping[str, Found]) -> dict[str, Position]:
+def positions_at(shards: Sequence[Shard], found: Mapping[str, FoundPosition]) -> dict[str, Position]:
     """Where reading from a time begins in each shard, by shard id. `found`: the time's place in every shard."""
     return {shard.shard_id: _place(shard, found[shard.shard_id]) for shard in shards}
 
 
-def _place(shard: Shard, found: Found) -> Position:
+def _place(shard: Shard, found: FoundPosition) -> Position:
     if not shard.is_open and not found.has_later:
         return END
     return BEGINNING if found.before is None else Position(found.before)
 
 
-def check_parents(shards: Sequence[Shard], found: Mapping[str, Found], only: Collection[str]) -> None:
+def check_parents(shards: Sequence[Shard], found: Mapping[str, FoundPosition], only: Collection[str]) -> None:
     """Raises SeekRefused if records since the time are in a parent that is not to be moved. `found`: of `only` and
     their parents.
     """
@@ -185,23 +185,23 @@ def plan_seek(
         for shard in listed
         if shard.shard_id in then
     ]
-    made = [move for move in moves if move.effect is not Effect.STAYS]
+    made = [move for move in moves if move.effect is not MoveEffect.STAYS]
     return SeekPlan(
         (
             *(move for move in made if move.then != END),
             *(move for move in reversed(made) if move.then == END),
         ),
-        tuple(move for move in moves if move.effect is Effect.STAYS and move.lease is not None),
-        tuple(move for move in reversed(moves) if move.effect is Effect.STAYS and move.lease is None),
+        tuple(move for move in moves if move.effect is MoveEffect.STAYS and move.lease is not None),
+        tuple(move for move in reversed(moves) if move.effect is MoveEffect.STAYS and move.lease is None),
         _waiting(moves, {move.shard.shard_id for move in made if move.then != END}),
     )
 
 
-def _waiting(moves: Sequence[Move], opened: AbstractSet[str]) -> tuple[Move, ...]:
+def _waiting(moves: Sequence[LeaseMove], opened: AbstractSet[str]) -> tuple[LeaseMove, ...]:
     return tuple(
         move
         for move in moves
-        if move.effect is Effect.STAYS and move.then == BEGINNING
+        if move.effect is MoveEffect.STAYS and move.then == BEGINNING
         if not opened.isdisjoint(move.shard.parent_shard_ids)
     )
 
@@ -334,20 +334,20 @@ def _with_their_lineage(
     return needed
 
 
-def _move(shard: Shard, lease: Lease | None, then: Position, is_unread: bool, moment: datetime | None) -> Move:
+def _move(shard: Shard, lease: Lease | None, then: Position, is_unread: bool, moment: datetime | None) -> LeaseMove:
     """How the lease moves. `is_unread`: the shard is still to be read, now."""
     if lease is None and then == END:
-        before, effect = (BEGINNING, Effect.SKIPS) if is_unread else (END, Effect.STAYS)
+        before, effect = (BEGINNING, MoveEffect.SKIPS) if is_unread else (END, MoveEffect.STAYS)
     elif lease is None:
-        before, effect = (BEGINNING, Effect.BEGINS) if is_unread else (END, Effect.REOPENS)
+        before, effect = (BEGINNING, MoveEffect.BEGINS) if is_unread else (END, MoveEffect.REOPENS)
     elif lease.position == then and (lease.is_ended or lease.actual_owner is None):
-        before, effect = lease.position, Effect.STAYS
+        before, effect = lease.position, MoveEffect.STAYS
     elif lease.is_ended:
-        before, effect = END, Effect.REOPENS
+        before, effect = END, MoveEffect.REOPENS
     else:
         before = lease.position
-        effect = Effect.SKIPS if _is_forward(before, then, moment) else Effect.REPEATS
-    return Move(shard, lease, before, then, effect)
+        effect = MoveEffect.SKIPS if _is_forward(before, then, moment) else MoveEffect.REPEATS
+    return LeaseMove(shard, lease, before, then, effect)
 
 
 def _is_forward(before: Position, then: Position, moment: datetime | None) -> bool:

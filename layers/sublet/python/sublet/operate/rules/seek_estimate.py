@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.decisions.status.lease_history import seen_by_owners
-from sublet.decisions.status.shard_verdict import STANDS, Because, TimeStanding, standing_of
+from sublet.decisions.status.shard_verdict import STANDS, StatusReason, TimeStanding, standing_of
 from sublet.operate.rules.examination import Volume
-from sublet.operate.rules.seek import BEGINNING, END, Effect, Move, SeekPlan
+from sublet.operate.rules.seek import BEGINNING, END, LeaseMove, MoveEffect, SeekPlan
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange, Shard, children_by_parent, creation_order
 from sublet.settings import READ_BYTES_PER_SECOND
 
 NO_TIME = timedelta(0)
-REPEATING = (Effect.REPEATS, Effect.REOPENS)
+REPEATING = (MoveEffect.REPEATS, MoveEffect.REOPENS)
 
 
 class CountedBy(StrEnum):
@@ -81,7 +81,7 @@ class MoveEstimate(Struct, frozen=True):
     is_whole    nothing is repeated or skipped: the shard begins, at its first record
     """
 
-    effect: Effect
+    effect: MoveEffect
     since: datetime | None = None
     until: datetime | None = None
     records: int | None = None
@@ -94,7 +94,7 @@ class MoveEstimate(Struct, frozen=True):
         return None if self.since is None or self.until is None else max(self.until - self.since, NO_TIME)
 
 
-class Extent(Struct, frozen=True):
+class EstimateTotal(Struct, frozen=True):
     """The sum of all moves that repeat records, or of all moves that skip some.
 
     shards   how many
@@ -117,15 +117,15 @@ class SeekEstimate:
     counted_by: CountedBy | None = None
 
     @property
-    def repeats(self) -> Extent:
+    def repeats(self) -> EstimateTotal:
         return _extent(move for move in self.moves.values() if move.effect in REPEATING)
 
     @property
-    def skips(self) -> Extent:
+    def skips(self) -> EstimateTotal:
         return _extent(
             move
             for move in self.moves.values()
-            if move.effect is Effect.SKIPS or (move.effect is Effect.BEGINS and not move.is_whole)
+            if move.effect is MoveEffect.SKIPS or (move.effect is MoveEffect.BEGINS and not move.is_whole)
         )
 
     @property
@@ -153,7 +153,7 @@ def joined(estimates: Iterable[SeekEstimate]) -> SeekEstimate:
     return SeekEstimate(moves, max(counted_by, default=None, key=lambda by: by is CountedBy.SAMPLE))
 
 
-def _extent(moves: Iterable[MoveEstimate]) -> Extent:
+def _extent(moves: Iterable[MoveEstimate]) -> EstimateTotal:
     each = list(moves)
     known = [(move.since, move.until) for move in each if move.since is not None and move.until is not None]
     time = None
@@ -161,12 +161,12 @@ def _extent(moves: Iterable[MoveEstimate]) -> Extent:
         time = max(max(until for _, until in known) - min(since for since, _ in known), NO_TIME)
     records = [move.records for move in each if move.records is not None]
     unknown = sum(move.time is None or move.records is None for move in each)
-    return Extent(len(each), time, sum(records) if records else None, unknown)
+    return EstimateTotal(len(each), time, sum(records) if records else None, unknown)
 
 
 def estimate_of(plan: SeekPlan, shards: Sequence[Shard], known: SeekEvidence) -> SeekEstimate:
     """`shards`: all shards of the stream, even those that the plan does not move."""
-    arrivals = _Arrivals(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
+    arrivals = _ArrivalTimes(known, children_by_parent(shards), frozenset(shard.shard_id for shard in shards))
     rates = _rates(shards, known)
     read_from = _read_from(plan, arrivals)
     found = {
@@ -178,9 +178,9 @@ def estimate_of(plan: SeekPlan, shards: Sequence[Shard], known: SeekEvidence) ->
 
 
 def _estimate(
-    move: Move,
+    move: LeaseMove,
     read_from: Mapping[str, datetime],
-    arrivals: _Arrivals,
+    arrivals: _ArrivalTimes,
     rate: float | None,
     known: SeekEvidence,
 ) -> MoveEstimate:
@@ -192,34 +192,34 @@ def _estimate(
         until,
         catch_up=_catch_up(move, read_from.get(move.shard.shard_id), known) if move.shard.is_open else None,
         is_trimmed=sought is not None and sought.handled_to is None and bool(sought.lag),
-        is_whole=move.effect is Effect.BEGINS and (move.then == BEGINNING or since == until is not None),
+        is_whole=move.effect is MoveEffect.BEGINS and (move.then == BEGINNING or since == until is not None),
     )
     if found.time is None or (rate is None and found.time):
         return found
     return replace(found, records=round((rate or 0) * found.time.total_seconds()))
 
 
-def _ends(move: Move, arrivals: _Arrivals) -> tuple[datetime | None, datetime | None]:
+def _ends(move: LeaseMove, arrivals: _ArrivalTimes) -> tuple[datetime | None, datetime | None]:
     if move.before == move.then:
         return None, None  # only its owner knows what it has handled since its checkpoint
     before, then = arrivals.before(move), arrivals.then(move)
-    return (before, then) if move.effect in (Effect.SKIPS, Effect.BEGINS) else (then, before)
+    return (before, then) if move.effect in (MoveEffect.SKIPS, MoveEffect.BEGINS) else (then, before)
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrivals:
+class _ArrivalTimes:
     """When the record at a position arrived; None if that is not known."""
 
     known: SeekEvidence
     children: Mapping[str, frozenset[str]]
     listed: frozenset[str]
 
-    def before(self, move: Move) -> datetime | None:
+    def before(self, move: LeaseMove) -> datetime | None:
         asked = self.known.standing.get(move.lease_key)
         report = None if move.lease is None else move.lease.lag_report
         return self._of(move.before, move.shard, asked) or (None if report is None else report.arrived_at)
 
-    def then(self, move: Move) -> datetime | None:
+    def then(self, move: LeaseMove) -> datetime | None:
         moment = self.known.moment
         is_its_beginning = move.then == BEGINNING and has_parents(move.shard, self.listed)
         if moment is not None and move.then != END and not is_its_beginning:
@@ -251,7 +251,7 @@ def has_parents(shard: Shard, listed: Collection[str]) -> bool:
     return not shard.parent_shard_ids.isdisjoint(listed)
 
 
-def _catch_up(move: Move, since: datetime | None, known: SeekEvidence) -> CatchUp:
+def _catch_up(move: LeaseMove, since: datetime | None, known: SeekEvidence) -> CatchUp:
     """`since`: see `_read_from`."""
     if since is None:
         return CatchUp()
@@ -269,7 +269,7 @@ def _catch_up(move: Move, since: datetime | None, known: SeekEvidence) -> CatchU
     return CatchUp(lag / -trend, at_least=at_least) if trend < 0 else CatchUp(is_never=True, at_least=at_least)
 
 
-def _read_from(plan: SeekPlan, arrivals: _Arrivals) -> Mapping[str, datetime]:
+def _read_from(plan: SeekPlan, arrivals: _ArrivalTimes) -> Mapping[str, datetime]:
     """When the first record that is read arrived, by shard id. This may be an ancestor's record, if the plan reads that
     too.
     """
@@ -297,9 +297,9 @@ def _pace(lease: Lease, known: SeekEvidence) -> float | None:
     """
     standing = _standing(lease, known)
     trend, because = standing.trend, standing.verdict.because
-    is_at_tip = because is Because.WAS_CAUGHT_UP and trend is not None and trend >= 0
-    is_no_pace = is_at_tip or standing.verdict.word in STANDS
-    return None if is_no_pace or because is Because.WATCHED_BRIEFLY else trend
+    is_at_tip = because is StatusReason.WAS_CAUGHT_UP and trend is not None and trend >= 0
+    is_no_pace = is_at_tip or standing.verdict.status in STANDS
+    return None if is_no_pace or because is StatusReason.WATCHED_BRIEFLY else trend
 
 
 def _standing(lease: Lease, known: SeekEvidence) -> TimeStanding:

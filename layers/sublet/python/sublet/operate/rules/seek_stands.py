@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from sublet.decisions.counted import counted
-from sublet.operate.rules.seek import Move
+from sublet.operate.rules.seek import LeaseMove
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.snapshot import Snapshot
 from sublet.protocol.write_clauses import SEEK_LEAP
@@ -26,7 +26,7 @@ def went_back(planned: Position, now: Position) -> bool:
     return planned.checkpoint.is_sequence_number and now.checkpoint < planned.checkpoint
 
 
-def why_not(move: Move, row: Lease | None, checked: Lease | None, *, only_from_there: bool) -> str:
+def why_not(move: LeaseMove, row: Lease | None, checked: Lease | None, *, only_from_there: bool) -> str:
     """Returns why the move may not be made on this row, as a sentence about its lease; empty: it may.
 
     row              as it is now; None: there is none, or it cannot be read
@@ -43,7 +43,7 @@ def why_not(move: Move, row: Lease | None, checked: Lease | None, *, only_from_t
     return "" if row.position == move.then else _moved_by_another(move, row, checked)
 
 
-def _moved_by_another(move: Move, row: Lease, checked: Lease | None) -> str:
+def _moved_by_another(move: LeaseMove, row: Lease, checked: Lease | None) -> str:
     if went_back(move.before, row.position):
         return "was moved back since this was planned"
     if checked is not None and row.lease_counter >= checked.lease_counter + SEEK_LEAP:
@@ -51,7 +51,7 @@ def _moved_by_another(move: Move, row: Lease, checked: Lease | None) -> str:
     return ""
 
 
-def newer_seeks(kept: Iterable[Snapshot], known: Collection[str], moves: Sequence[Move]) -> tuple[Snapshot, ...]:
+def newer_seeks(kept: Iterable[Snapshot], known: Collection[str], moves: Sequence[LeaseMove]) -> tuple[Snapshot, ...]:
     """Returns the snapshots of seeks that have moved leases of this plan since it was made.
 
     kept   the snapshots that there are

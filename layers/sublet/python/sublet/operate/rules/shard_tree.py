@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sublet.decisions.status.shard_status import ShardStatus
 
 
-class Branch(NamedTuple):
+class ShardBranch(NamedTuple):
     """A shard in the tree.
 
     is_last      for each of its ancestors but the first, then for itself: whether it is its parent's last child; empty
@@ -22,7 +22,7 @@ class Branch(NamedTuple):
     also_of: str | None = None
 
 
-def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
+def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[ShardBranch]:
     """Returns the branches in the order in which a tree is read. A shard whose parents have no lease is a root."""
     known = {shard.shard_id: shard for shard in sorted(shards, key=lambda shard: shard.shard_id)}
     children: defaultdict[str, list[ShardStatus]] = defaultdict(list)
@@ -30,9 +30,9 @@ def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
     for shard in known.values():
         parents = sorted(shard.parents & known.keys())
         (children[parents[0]] if parents else roots).append(shard)
-    tree: dict[str, Branch] = {}
+    tree: dict[str, ShardBranch] = {}
     for root in (*roots, *known.values()):  # all again: rows that name each other as parents have no root
-        left = [Branch(root)]
+        left = [ShardBranch(root)]
         while left:
             branch = left.pop()
             if branch.shard.shard_id in tree:
@@ -42,7 +42,7 @@ def shard_tree(shards: Iterable[ShardStatus]) -> Sequence[Branch]:
     return list(tree.values())
 
 
-def _below(parent: Branch, children: Sequence[ShardStatus]) -> Iterable[Branch]:
+def _below(parent: ShardBranch, children: Sequence[ShardStatus]) -> Iterable[ShardBranch]:
     for child in children:
         others = sorted(child.parents - {parent.shard.shard_id})
-        yield Branch(child, (*parent.is_last, child is children[-1]), others[0] if others else None)
+        yield ShardBranch(child, (*parent.is_last, child is children[-1]), others[0] if others else None)

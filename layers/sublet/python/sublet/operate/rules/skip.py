@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sublet.decisions.counted import counted
 from sublet.decisions.lineage import still_to_read
 from sublet.errors import SeekRefused
-from sublet.operate.rules.seek import Effect, Move, SeekPlan
+from sublet.operate.rules.seek import LeaseMove, MoveEffect, SeekPlan
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of
 from sublet.protocol.records import UserRecord
 from sublet.protocol.shard import Shard, creation_order
@@ -38,7 +38,7 @@ class SkipPlan:
     @property
     def move(self) -> SeekPlan:
         then = Position(self.records[-1].checkpoint)
-        return SeekPlan((Move(self.shard, self.lease, self.lease.position, then, Effect.SKIPS),))
+        return SeekPlan((LeaseMove(self.shard, self.lease, self.lease.position, then, MoveEffect.SKIPS),))
 
 
 def lease_to_skip_in(scan: LeaseScan, shards: Sequence[Shard], shard_id: str) -> tuple[Shard, Lease]:

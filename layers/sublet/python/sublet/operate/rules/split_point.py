@@ -28,7 +28,7 @@ class SplitPoint(Struct, frozen=True):
         return max(self.below, self.above)
 
 
-class _Stretch(Struct, frozen=True):
+class _HashKeySpan(Struct, frozen=True):
     """Hash keys from `starting` to before `after`, over which `load` is spread evenly."""
 
     starting: int
@@ -52,7 +52,7 @@ def split_point(sketch: ShardSketch) -> SplitPoint | None:
     return min(candidates, key=lambda each: (round(each.larger, 9), each.at), default=None)
 
 
-def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple[int, float]]:
+def _candidates(stretch: _HashKeySpan, before: float, half: float) -> Iterator[tuple[int, float]]:
     """Hash keys at which to try a split, each with the load below it: where the stretch begins, and where the median is
     in it.
     """
@@ -63,11 +63,11 @@ def _candidates(stretch: _Stretch, before: float, half: float) -> Iterator[tuple
         yield stretch.starting + inside, before + stretch.load * inside / width
 
 
-def _stretches(sketch: ShardSketch) -> Sequence[_Stretch]:
+def _stretches(sketch: ShardSketch) -> Sequence[_HashKeySpan]:
     """The shard's range in order: each heavy key by itself, and between them the rest of each bucket's load."""
     starting, ending = sketch.hash_key_range
     points = _points(sketch)
-    stretches: list[_Stretch] = []
+    stretches: list[_HashKeySpan] = []
     for number, load in enumerate(sketch.buckets):
         first, after = _bounds(number, sketch.hash_key_range)
         inside = sorted(place for place in points if first <= place < after)
@@ -76,15 +76,15 @@ def _stretches(sketch: ShardSketch) -> Sequence[_Stretch]:
         for place in inside:
             stretches += [
                 _part(at, place, first, after, spread),
-                _Stretch(place, place + 1, float(points[place])),
+                _HashKeySpan(place, place + 1, float(points[place])),
             ]
             at = place + 1
         stretches.append(_part(at, after, first, after, spread))
     return [each for each in stretches if each.starting < each.after and starting <= each.starting <= ending]
 
 
-def _part(starting: int, after: int, first: int, end: int, load: float) -> _Stretch:
-    return _Stretch(starting, after, load * (after - starting) / (end - first) if end > first else 0.0)
+def _part(starting: int, after: int, first: int, end: int, load: float) -> _HashKeySpan:
+    return _HashKeySpan(starting, after, load * (after - starting) / (end - first) if end > first else 0.0)
 
 
 def _points(sketch: ShardSketch) -> dict[int, int]:

@@ -23,7 +23,7 @@ LOOKED_AT = 3
 the last batch."""
 
 
-class Commits(Protocol):
+class QueryCommits(Protocol):
     """The commits of a query, as far as they are known."""
 
     def has(self, end: Offset) -> bool | None:
@@ -37,7 +37,7 @@ class UnknownCommits:
         return None
 
 
-class Folder(Protocol):
+class CheckpointFolder(Protocol):
     """A checkpoint folder. Raises OSError; FileNotFoundError for a missing file. Files appear whole."""
 
     def names(self, folder: str) -> list[str]: ...
@@ -61,7 +61,7 @@ class LocalFolder:
 class FolderCommits:
     """The commits in a checkpoint folder."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: CheckpointFolder) -> None:
         self._folder = folder
 
     def has(self, end: Offset) -> bool | None:
@@ -76,7 +76,7 @@ class FolderCommits:
         return any(_says(text, wanted) for text in texts)
 
 
-def commits_in(location: str | None, region: str | None = None) -> Commits:
+def commits_in(location: str | None, region: str | None = None) -> QueryCommits:
     """Returns the commits of the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine,
     or in S3.
     """

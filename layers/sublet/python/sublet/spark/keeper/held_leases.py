@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from sublet.decisions.session.held_lease import MAY_WRITE, Tenure
-from sublet.decisions.session.shard_end import Blocked
+from sublet.decisions.session.shard_end import BlockedByParents
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.held import HeldLease, MakeWrite
 from sublet.engine.lease.steps import end_shard, plan_end
@@ -145,7 +145,7 @@ class HeldLeases:
             if children is None:
                 return False
             plan = plan_end(held.lease, children, self.ports)
-            return not isinstance(plan, Blocked) and end_shard(held, plan, self.ports)
+            return not isinstance(plan, BlockedByParents) and end_shard(held, plan, self.ports)
         except CallFailed as problem:
             self.ports.log.warning("shard end failed; will try again", lease_key=key, problem=str(problem))
             return False

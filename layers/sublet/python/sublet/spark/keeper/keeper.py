@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from sublet.decisions.patience import NOTHING_YET, WORKED, Refusals
+from sublet.decisions.patience import NOTHING_YET, WORKED, RefusalStreak
 from sublet.decisions.session.control import pause_of
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
@@ -24,9 +24,9 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
-from sublet.spark.keeper.checkpoint_folder import Commits
+from sublet.spark.keeper.checkpoint_folder import QueryCommits
 from sublet.spark.keeper.held_leases import HeldLeases
-from sublet.spark.keeper.taking import Taker
+from sublet.spark.keeper.taking import LeaseTaker
 from sublet.spark.plan.committed import read_on
 from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Ended, Offset, ShardOffset
@@ -45,7 +45,7 @@ FIRST_PLAN_WITHIN = timedelta(minutes=10)
 """The same before a query's first plan, when there is no batch and no wait for a trigger."""
 
 
-class Keeping(Protocol):
+class LeaseKeeping(Protocol):
     """What a source calls, which is a keeper or a proxy for one."""
 
     def held(self, committed: Offset) -> Mapping[str, Lease]: ...
@@ -68,7 +68,7 @@ class Keeper:
     """
 
     ports: Ports
-    commits: Commits
+    commits: QueryCommits
     sleep: Sleep
     settings: Settings
     holder: str
@@ -76,12 +76,12 @@ class Keeper:
     _committed: Offset | None = None
     _planned: Offset | None = None
     """The end of the current batch, which may also have been committed by now."""
-    _refusals: Refusals = NOTHING_YET
+    _refusals: RefusalStreak = NOTHING_YET
     """Of looks."""
     _is_checked: bool = False
     _asked_at: datetime = field(init=False)
     _held: HeldLeases = field(init=False)
-    _taker: Taker = field(init=False)
+    _taker: LeaseTaker = field(init=False)
     _watch: ControlWatch = field(init=False)
     _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, WRITES_AT_ONCE))
 
@@ -89,7 +89,7 @@ class Keeper:
         self._asked_at = self.ports.clock.steady()
         self._held = HeldLeases(self.ports, self.settings, self._pool)
         self._watch = ControlWatch(self.ports)
-        self._taker = Taker(
+        self._taker = LeaseTaker(
             self.ports,
             self.settings,
             self._held,
@@ -172,7 +172,7 @@ class Keeper:
         """Ends the keeper with the query: checkpoints exactly what the query committed, and releases everything, within
         failover_time.
         """
-        self._give_back()
+        self._release_all()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _release_unread(self) -> None:
@@ -205,9 +205,9 @@ class Keeper:
             self.ports.log.warning(
                 "releasing all leases: the query has made no request for too long", since=str(self._asked_at)
             )
-            self._give_back()
+            self._release_all()
 
-    def _give_back(self) -> None:
+    def _release_all(self) -> None:
         self._taker.stop_reporting()
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)

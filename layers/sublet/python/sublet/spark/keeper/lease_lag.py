@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sublet.decisions.session.lag import RATES_OVER, Rates, seen_beside
+from sublet.decisions.session.lag import RATES_OVER, ThroughputRates, seen_beside
 from sublet.ports import Clock
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lag_history import LagSeen
@@ -27,7 +27,7 @@ class LeaseLag:
         """True if the rates include the batch of the last look."""
         self._reported: Checkpoint = AT_TIMESTAMP
         self._seen = lease.lag_history
-        self._rates = Rates.going_on_from(lease.lag_report, clock.now())
+        self._rates = ThroughputRates.going_on_from(lease.lag_report, clock.now())
         self._bytes = self._records = 0
 
     def has_looked(self, look: ShardLook) -> None:
@@ -52,7 +52,9 @@ class LeaseLag:
         self._reported = checkpoint
         self._add_if_handled(checkpoint)
         is_counted = look.found.bytes is not None
-        self._rates = self._rates.after(self._bytes, self._records, now, RATES_OVER) if is_counted else Rates(now)
+        self._rates = (
+            self._rates.after(self._bytes, self._records, now, RATES_OVER) if is_counted else ThroughputRates(now)
+        )
         said = self._rates.reported(whole_milliseconds(then.at), then.lag, then.arrived_at)
         self._seen = seen_beside(self._seen, said, checkpoint)
         return said, self._seen

@@ -10,10 +10,10 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.choose_leases import Choice
+from sublet.decisions.manager.choose_leases import LeaseChoice
 from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
-from sublet.decisions.manager.lease_cleanup import Deletion
-from sublet.decisions.manager.tick_plan import Look, plan_tick
+from sublet.decisions.manager.lease_cleanup import LeaseDeletion
+from sublet.decisions.manager.tick_plan import TickLook, plan_tick
 from sublet.decisions.session.control import pause_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.held import instant
@@ -42,7 +42,7 @@ AGAIN = timedelta(seconds=1)
 
 
 @dataclass(slots=True)
-class Taker:
+class LeaseTaker:
     """Looks for leases and takes them. `holder` is this keeper's unique name; the worker id is the same in every run.
 
     undecided    keys of leases whose owner is not yet known to be alive or dead
@@ -63,7 +63,7 @@ class Taker:
     placements: dict[StreamKey | None, Placement] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
     _first_counters: dict[str, int] = field(default_factory=dict)
-    _looking: Future[Look] | None = None
+    _looking: Future[TickLook] | None = None
     _look_at: datetime | None = None
     _is_reporting: bool = False
     """True if it reports to a KCL 3.x leader, as of the last look."""
@@ -94,7 +94,7 @@ class Taker:
         if self._looking is None:
             self._looking = self.pool.submit(self._look)
 
-    def _look(self) -> Look:
+    def _look(self) -> TickLook:
         if self._streams is None:
             return look(self.ports, self.settings, self.watch)
         self._streams.pacer.begin()
@@ -109,7 +109,7 @@ class Taker:
         self._take(looking.result())
         return True
 
-    def _take(self, seen: Look) -> None:
+    def _take(self, seen: TickLook) -> None:
         self.left = frozenset(lease.lease_key for lease in seen.elsewhere) & frozenset(self.held.keys)
         self.placements = {None: seen.placement}
         self.placements.update((stream, known.placement) for stream, known in seen.known_streams.items())
@@ -139,7 +139,7 @@ class Taker:
             stop_reporting(self.settings.own_worker_ids, self.ports)
             self._is_reporting = False
 
-    def _delete(self, deletion: Deletion) -> None:
+    def _delete(self, deletion: LeaseDeletion) -> None:
         """Deletes a lease. A fleet would count a data gap and continue; for a query, the option failOnDataLoss
         decides.
         """
@@ -158,7 +158,7 @@ class Taker:
         delete_lease(deletion, self.ports)
         self.ports.metrics.flush()
 
-    def _acquire(self, choice: Choice) -> None:
+    def _acquire(self, choice: LeaseChoice) -> None:
         """Acquires a lease as it was seen, and prepares it for reading, or releases it."""
         since = instant(self.ports.clock)
         row = acquire_lease(self.ports.table, choice.lease.fence, choice.worker_id, self.holder)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.files import File, SparkFiles
+from sublet.spark.pipeline.files import ListedFile, SparkFiles
 from sublet.spark.pipeline.parquet_tables import BATCH, WriteFrame, partition_columns
 from sublet.spark.release import arrow_schema
 
@@ -72,7 +72,7 @@ def _schema(columns: StructType) -> Schema:
     return Schema.from_arrow(arrow_schema(columns.toNullable()))
 
 
-def _adds(files: Sequence[File], part: str) -> list[AddAction]:
+def _adds(files: Sequence[ListedFile], part: str) -> list[AddAction]:
     """Describes files for the transaction. A partition's values are only in a file's path, as Spark wrote it."""
     return [
         AddAction(f"{part}/{file.path}", file.size, _values(file.path), file.modified, True, json.dumps({}))

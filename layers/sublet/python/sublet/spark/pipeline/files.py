@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 
-class File(NamedTuple):
+class ListedFile(NamedTuple):
     """A listed file. `path` is relative to the listed folder; `modified` is in milliseconds since 1970."""
 
     path: str
@@ -52,7 +52,7 @@ class SparkFiles:
         system, place = self._at(path)
         system.delete(place, True)
 
-    def files(self, folder: str) -> list[File]:
+    def files(self, folder: str) -> list[ListedFile]:
         """All files below the folder, except those that readers of tables ignore."""
         system, place = self._at(folder)
         root = system.makeQualified(place).toString().rstrip("/") + "/"
@@ -61,7 +61,7 @@ class SparkFiles:
             status = listing.next()
             path = status.getPath().toString().removeprefix(root)
             if not any(part.startswith(("_", ".")) for part in path.split("/")):
-                found.append(File(path, status.getLen(), status.getModificationTime()))
+                found.append(ListedFile(path, status.getLen(), status.getModificationTime()))
         return sorted(found)
 
     def absolute(self, path: str) -> str:

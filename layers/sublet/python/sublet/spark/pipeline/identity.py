@@ -16,7 +16,7 @@ MARK = "_pipeline.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PipelineIdentity:
     """What identifies a pipeline. `id` is unique to it."""
 
     id: str
@@ -27,7 +27,7 @@ class Mark:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Mark | None:
+    def from_json(cls, text: str) -> PipelineIdentity | None:
         """Reads a mark. None for other text, because a crash may have left part of one."""
         try:
             value = json.loads(text)
@@ -36,7 +36,9 @@ class Mark:
             return None
 
 
-def settle(fresh: Mark, output: Mark | None, checkpoint: Mark | None, in_use: bool) -> Mark:
+def settle(
+    fresh: PipelineIdentity, output: PipelineIdentity | None, checkpoint: PipelineIdentity | None, in_use: bool
+) -> PipelineIdentity:
     """The mark for both places: the existing one if they belong together, `fresh` if neither is in use.
 
     Raises SettingsError if they do not belong together. `in_use`: the output has tables, or the checkpoint has
@@ -56,11 +58,11 @@ def settle(fresh: Mark, output: Mark | None, checkpoint: Mark | None, in_use: bo
     return settled
 
 
-def _described(mark: Mark | None) -> str | None:
+def _described(mark: PipelineIdentity | None) -> str | None:
     return None if mark is None else f"{mark.stream} into {mark.sink} ({mark.id})"
 
 
-def _refusal(output: Mark | None, checkpoint: Mark | None) -> str:
+def _refusal(output: PipelineIdentity | None, checkpoint: PipelineIdentity | None) -> str:
     if output is None and checkpoint is None:
         return "it, or the output, is already used by something else: give new ones"
     if checkpoint is None:

@@ -19,7 +19,7 @@ NAME = r"(?!\.+$)[A-Za-z0-9_.-]+"
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class BatchJournal:
     """What one batch may write. `places`: folders below the output, each with files of this batch alone."""
 
     batch: int
@@ -29,7 +29,7 @@ class Journal:
         return json.dumps({"batch": self.batch, "places": self.places})
 
     @classmethod
-    def from_json(cls, text: str | None) -> Journal | None:
+    def from_json(cls, text: str | None) -> BatchJournal | None:
         try:
             value = json.loads(text or "")
             return cls(int(value["batch"]), tuple(map(str, value["places"])))
@@ -37,7 +37,7 @@ class Journal:
             return None
 
 
-def left_over(journal: Journal | None, batch: int) -> tuple[str, ...]:
+def left_over(journal: BatchJournal | None, batch: int) -> tuple[str, ...]:
     """The folders that an earlier attempt at this batch may have written to.
 
     The caller deletes them with everything in them, and anyone who can write to the output can write the text. So only

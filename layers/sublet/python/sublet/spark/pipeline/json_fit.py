@@ -25,7 +25,7 @@ SHOWN_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class TypeMismatch:
     """Why a value does not fit. `path`: where in the record, such as `items[2].price`; "" is the record itself."""
 
     path: str
@@ -35,8 +35,8 @@ class Misfit:
     def __str__(self) -> str:
         return f"{self.path or 'the record'}: {self.wanted} expected, found {_shown(self.found)}"
 
-    def within(self, outer: str) -> Misfit:
-        return Misfit(outer + self.path, self.wanted, self.found)
+    def within(self, outer: str) -> TypeMismatch:
+        return TypeMismatch(outer + self.path, self.wanted, self.found)
 
 
 def _shown(found: object) -> str:
@@ -72,12 +72,12 @@ def fit_of(kind: Any, path: str = "schema") -> Fit:
 
 def _text(value: Any) -> Any:
     if type(value) is not str:
-        return Misfit("", "text", value)
+        return TypeMismatch("", "text", value)
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:  # half a surrogate pair, which JSON can encode but UTF-8 cannot
-            return Misfit("", "text without half a surrogate pair", value)
+            return TypeMismatch("", "text without half a surrogate pair", value)
     return value
 
 
@@ -87,7 +87,7 @@ def _whole(bits: int) -> Fit:
     def fit(value: Any) -> Any:
         if type(value) is int and low <= value <= high:
             return value
-        return Misfit("", f"a whole number of {bits} bits", value)
+        return TypeMismatch("", f"a whole number of {bits} bits", value)
 
     return fit
 
@@ -98,7 +98,7 @@ def _floating(size: str, wanted: str) -> Fit:
             number = as_float(value, size)
             if number is not None:
                 return number
-        return Misfit("", wanted, value)
+        return TypeMismatch("", wanted, value)
 
     return fit
 
@@ -117,7 +117,7 @@ def _decimal(precision: int, scale: int) -> Fit:
                 return Decimal(value).quantize(unit, context=context)
             except (Inexact, InvalidOperation):
                 pass
-        return Misfit("", wanted, value)
+        return TypeMismatch("", wanted, value)
 
     return fit
 
@@ -126,7 +126,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def _truth(value: Any) -> Any:
-    return value if type(value) is bool else Misfit("", "true or false", value)
+    return value if type(value) is bool else TypeMismatch("", "true or false", value)
 
 
 def _day(value: Any) -> Any:
@@ -135,7 +135,7 @@ def _day(value: Any) -> Any:
             return date.fromisoformat(value)
         except ValueError:
             pass
-    return Misfit("", "a date such as 2026-01-31", value)
+    return TypeMismatch("", "a date such as 2026-01-31", value)
 
 
 def _moment(zoned: bool) -> Fit:
@@ -150,7 +150,7 @@ def _moment(zoned: bool) -> Fit:
                 return moment.astimezone(UTC) if zoned else moment
             except (ValueError, OverflowError):
                 pass
-        return Misfit("", wanted, value)
+        return TypeMismatch("", wanted, value)
 
     return fit
 
@@ -173,7 +173,7 @@ def _bytes(value: Any) -> Any:
             return binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
         except (binascii.Error, UnicodeEncodeError):
             pass
-    return Misfit("", "base64", value)
+    return TypeMismatch("", "base64", value)
 
 
 def _struct(kind: Mapping[str, Any], path: str) -> Fit:
@@ -184,16 +184,16 @@ def _struct(kind: Mapping[str, Any], path: str) -> Fit:
 
     def fit(value: Any) -> Any:
         if type(value) is not dict:
-            return Misfit("", "an object", value)
+            return TypeMismatch("", "an object", value)
         fitted = {}
         for name, fit_field, nullable in fields:
             part = value.get(name)
             if part is not None:
                 part = fit_field(part)
-                if type(part) is Misfit:
+                if type(part) is TypeMismatch:
                     return part.within(f".{name}")
             elif not nullable:
-                return Misfit(f".{name}", "a value", None)
+                return TypeMismatch(f".{name}", "a value", None)
             fitted[name] = part
         return fitted
 
@@ -205,11 +205,11 @@ def _array(kind: Mapping[str, Any], path: str) -> Fit:
 
     def fit(value: Any) -> Any:
         if type(value) is not list:
-            return Misfit("", "an array", value)
+            return TypeMismatch("", "an array", value)
         fitted = []
         for index, element in enumerate(value):
             part = _element(fit_element, element, nullable)
-            if type(part) is Misfit:
+            if type(part) is TypeMismatch:
                 return part.within(f"[{index}]")
             fitted.append(part)
         return fitted
@@ -224,11 +224,11 @@ def _map(kind: Mapping[str, Any], path: str) -> Fit:
 
     def fit(value: Any) -> Any:
         if type(value) is not dict:
-            return Misfit("", "an object", value)
+            return TypeMismatch("", "an object", value)
         fitted = []
         for key, element in value.items():
             for part in (_text(key), _element(fit_value, element, nullable)):
-                if type(part) is Misfit:
+                if type(part) is TypeMismatch:
                     return part.within(f"[{key!r}]")
             fitted.append((key, part))
         return fitted
@@ -238,7 +238,7 @@ def _map(kind: Mapping[str, Any], path: str) -> Fit:
 
 def _element(fit: Fit, value: Any, nullable: bool) -> Any:
     if value is None:
-        return None if nullable else Misfit("", "a value", None)
+        return None if nullable else TypeMismatch("", "a value", None)
     return fit(value)
 
 
@@ -294,8 +294,8 @@ def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, An
     except ValueError as fault:  # invalid JSON, or a number with thousands of digits
         return f"not JSON: {fault}"
     fitted = fit(value)
-    if type(fitted) is Misfit:
-        return str(Misfit(fitted.path.removeprefix("."), fitted.wanted, fitted.found))
+    if type(fitted) is TypeMismatch:
+        return str(TypeMismatch(fitted.path.removeprefix("."), fitted.wanted, fitted.found))
     return fitted  # type: ignore[no-any-return]
 
 

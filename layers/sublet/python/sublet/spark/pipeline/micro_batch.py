@@ -17,7 +17,7 @@ from sublet.spark.pipeline.transforming import OWN_TABLES, Transform, transforme
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TransformRecipe:
     """Makes tables of a batch. `reference`: the transform's name, for errors."""
 
     schema: StructType | None = None
@@ -50,7 +50,7 @@ class WriteBatch:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: TransformRecipe,
         sink: Tables,
         clock: Clock,
         report: Callable[[BatchDone], object],

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.files import SparkFiles
-from sublet.spark.pipeline.journal import JOURNAL, Journal, left_over
+from sublet.spark.pipeline.journal import JOURNAL, BatchJournal, left_over
 from sublet.spark.pipeline.judging import ARRIVAL_DATE
 
 BATCH = "batch"
@@ -45,9 +45,11 @@ class ParquetTables:
         """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
         places = {name: _places(name, frame, batch) for name, frame in tables.items()}
         file = f"{self._output}/{JOURNAL}"
-        for place in left_over(Journal.from_json(self._files.read_text(file)), batch):
+        for place in left_over(BatchJournal.from_json(self._files.read_text(file)), batch):
             self._files.delete(f"{self._output}/{place}")
-        self._files.write_text(file, Journal(batch, tuple(place for of in places.values() for place in of)).to_json())
+        self._files.write_text(
+            file, BatchJournal(batch, tuple(place for of in places.values() for place in of)).to_json()
+        )
         for name, frame in tables.items():
             if places[name]:
                 numbered = frame.withColumn(BATCH, F.lit(batch).cast("bigint"))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sublet.spark.pipeline.tally import Tally, seconds
+from sublet.spark.pipeline.tally import RunTally, seconds
 
 
 class ProgressBar:
@@ -21,10 +21,10 @@ class ProgressBar:
         self._lag: timedelta | None = None
         self._progress.start()
 
-    def batch_done(self, tally: Tally) -> None:
+    def batch_done(self, tally: RunTally) -> None:
         self._show(tally)
 
-    def lag_known(self, tally: Tally) -> None:
+    def lag_known(self, tally: RunTally) -> None:
         self._lag = tally.lag
         if tally.lag is not None:
             self._farthest = max(self._farthest, tally.lag)
@@ -41,7 +41,7 @@ class ProgressBar:
             return None
         return 1 - lag / self._farthest if self._farthest else 1.0
 
-    def _show(self, tally: Tally) -> None:
+    def _show(self, tally: RunTally) -> None:
         words = [f"{self._stream}: {tally.rows['raw']:,} rows", f"{tally.rows['rejected']:,} rejected"]
         if tally.lag is not None:
             words.append(f"{seconds(tally.lag)} behind")

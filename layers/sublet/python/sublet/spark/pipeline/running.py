@@ -22,11 +22,11 @@ from sublet.ports import Clock
 from sublet.spark import drain, lag_of, report_lag
 from sublet.spark.pipeline.files import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
-from sublet.spark.pipeline.micro_batch import Recipe, WriteBatch
+from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.session import cause_of, display_for, session
 from sublet.spark.pipeline.settings import PipelineSettings
 from sublet.spark.pipeline.tables import Tables, open_tables
-from sublet.spark.pipeline.tally import BatchDone, Display, Tally, summary_lines
+from sublet.spark.pipeline.tally import BatchDone, ProgressDisplay, RunTally, summary_lines
 from sublet.spark.pipeline.transforming import load_transform
 from sublet.system.clock import SystemClock
 
@@ -57,7 +57,7 @@ def run_in_this_process(settings: PipelineSettings) -> int:
         signal.signal(number, stop_on)
     if settings.metrics_of is not None:
         report_lag(spark, settings.metrics_of, settings.stream)
-    tally, display = Tally(), display_for(settings.stream, terminal)
+    tally, display = RunTally(), display_for(settings.stream, terminal)
     try:
         run_pipeline(spark, settings, tally, display, clock, lambda: bool(asked))
     except PySparkException as failure:
@@ -79,8 +79,8 @@ def run_in_this_process(settings: PipelineSettings) -> int:
 def run_pipeline(
     spark: SparkSession,
     settings: PipelineSettings,
-    tally: Tally,
-    display: Display,
+    tally: RunTally,
+    display: ProgressDisplay,
     clock: Clock,
     stop: Stop,
     tables: Tables | None = None,
@@ -131,7 +131,7 @@ def _is_between_batches(query: StreamingQuery) -> bool:
     return not query.status["isTriggerActive"]
 
 
-def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
+def _look(query: StreamingQuery, tally: RunTally, display: ProgressDisplay) -> None:
     progress = query.lastProgress
     shards = () if progress is None else lag_of(progress.json)
     if progress is None or not shards:
@@ -145,11 +145,11 @@ def _look(query: StreamingQuery, tally: Tally, display: Display) -> None:
         display.lag_known(tally)
 
 
-def recipe_of(spark: SparkSession, settings: PipelineSettings) -> Recipe:
+def recipe_of(spark: SparkSession, settings: PipelineSettings) -> TransformRecipe:
     schema = None if settings.schema is None else schema_of(spark, settings.schema)
     if settings.transform is None:
-        return Recipe(schema)
-    return Recipe(schema, load_transform(settings.transform), settings.transform)
+        return TransformRecipe(schema)
+    return TransformRecipe(schema, load_transform(settings.transform), settings.transform)
 
 
 def schema_of(spark: SparkSession, text: str) -> StructType:

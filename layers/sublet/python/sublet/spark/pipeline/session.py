@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pyspark.sql import SparkSession
 
 from sublet.spark.pipeline.settings import PipelineSettings
-from sublet.spark.pipeline.tally import Display, PlainLines
+from sublet.spark.pipeline.tally import PlainLines, ProgressDisplay
 
 REDACTED = "(?i)url|externalid"
 """A pattern of options whose values Spark's plans hide: Spark's own default, and a role's external id."""
@@ -47,7 +47,7 @@ def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in DEFAULTS.items() if name not in given}
 
 
-def display_for(stream: str, terminal: bool) -> Display:
+def display_for(stream: str, terminal: bool) -> ProgressDisplay:
     """Returns the progress bar if this is a terminal and `rich` is installed, and otherwise plain lines."""
     if not terminal or find_spec("rich") is None:
         return PlainLines(_say)

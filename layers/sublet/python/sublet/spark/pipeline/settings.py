@@ -10,7 +10,7 @@ from enum import StrEnum
 from sublet.errors import SettingsError
 from sublet.settings import duration_text
 from sublet.spark.option_table import OPTIONS, parse_options
-from sublet.spark.options import Leases, Use
+from sublet.spark.options import Leases, UseOfLeases
 
 SPAN_DEFAULT = "10m"
 """How much arrival time one batch covers. It limits a batch's size, also while the run catches up on a week."""
@@ -102,7 +102,7 @@ def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: 
         options["maxSpanPerTrigger"] = SPAN_DEFAULT
     if known.get("leases") == Leases.HOLD:
         options["checkpointLocation"] = checkpoint
-    parse_options(options, Use.STREAM)
+    parse_options(options, UseOfLeases.STREAM)
     return options
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.files import SparkFiles
-from sublet.spark.pipeline.identity import MARK, Mark, settle
+from sublet.spark.pipeline.identity import MARK, PipelineIdentity, settle
 from sublet.spark.pipeline.parquet_tables import ParquetTables, WriteFrame, write_files
 from sublet.spark.pipeline.settings import PipelineSettings, Sink
 
@@ -48,16 +48,16 @@ def open_tables(spark: SparkSession, settings: PipelineSettings, write_frame: Wr
     return ParquetTables(files, settings.output, write_frame)
 
 
-def claim(files: SparkFiles, settings: PipelineSettings) -> Mark:
+def claim(files: SparkFiles, settings: PipelineSettings) -> PipelineIdentity:
     """Returns the mark that output and checkpoint share. A pipeline's first run writes it to both.
 
     It goes to the output first, so that a crash in between leaves an output without tables, which the next run claims
     again.
     """
-    fresh = Mark(uuid4().hex[:16], settings.stream, settings.sink)
+    fresh = PipelineIdentity(uuid4().hex[:16], settings.stream, settings.sink)
     iceberg = settings.sink is Sink.ICEBERG  # Iceberg's rows carry the id, and its output is not a folder
     places = (settings.checkpoint if iceberg else settings.output, settings.checkpoint)
-    output, checkpoint = (Mark.from_json(files.read_text(f"{place}/{MARK}") or "") for place in places)
+    output, checkpoint = (PipelineIdentity.from_json(files.read_text(f"{place}/{MARK}") or "") for place in places)
     in_use = files.exists(f"{settings.output}/raw") or files.exists(f"{settings.checkpoint}/offsets")
     mark = settle(fresh, output, checkpoint, in_use)
     for place, found in zip(places, (output, checkpoint), strict=True):

@@ -21,7 +21,7 @@ class BatchDone:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunTally:
     """All batches of a run, and the last one.
 
     lag   how far behind the stream's tip the last batch ended, as of `planned_at`; None until Spark reports it
@@ -45,12 +45,12 @@ class Tally:
         self.rows.update(done.rows)
 
 
-class Display(Protocol):
+class ProgressDisplay(Protocol):
     """Shows a run's progress."""
 
-    def batch_done(self, tally: Tally) -> None: ...
+    def batch_done(self, tally: RunTally) -> None: ...
 
-    def lag_known(self, tally: Tally) -> None: ...
+    def lag_known(self, tally: RunTally) -> None: ...
 
     def close(self) -> None: ...
 
@@ -61,11 +61,11 @@ class PlainLines:
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
 
-    def batch_done(self, tally: Tally) -> None:
+    def batch_done(self, tally: RunTally) -> None:
         if tally.last is not None:
             self._say(batch_line(tally.last))
 
-    def lag_known(self, tally: Tally) -> None:
+    def lag_known(self, tally: RunTally) -> None:
         """Prints nothing, because the summary has the lag."""
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ def batch_line(done: BatchDone) -> str:
     return f"batch {done.batch}: {rows} rows in {seconds(done.took)}"
 
 
-def summary_lines(tally: Tally, took: timedelta, output: str, now: datetime) -> list[str]:
+def summary_lines(tally: RunTally, took: timedelta, output: str, now: datetime) -> list[str]:
     """The lines at the end of a run."""
     behind = tally.behind(now)
     raw, rejected = tally.rows["raw"], tally.rows["rejected"]

@@ -10,7 +10,7 @@ from functools import partial
 
 from sublet.decisions.session.held_lease import Tenure
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease, Quiet
+from sublet.protocol.lease import Lease, QuietUntil
 from sublet.protocol.lease_columns import whole_milliseconds
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard, child_of
@@ -43,11 +43,11 @@ def next_write(
     return heartbeat if is_heartbeat_due else None
 
 
-def quiet_of(lease: Lease, committed: ShardOffset | None) -> Quiet | None:
+def quiet_of(lease: Lease, committed: ShardOffset | None) -> QuietUntil | None:
     """Lets the next owner skip walking an idle shard again; None if the offset is at another position."""
     if committed is None or committed.quiet_until is None or not _is_at(lease, committed.position):
         return None
-    return Quiet(whole_milliseconds(committed.quiet_until), lease.position)
+    return QuietUntil(whole_milliseconds(committed.quiet_until), lease.position)
 
 
 def _is_at(lease: Lease, position: Position) -> bool:

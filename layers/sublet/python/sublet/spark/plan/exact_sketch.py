@@ -11,7 +11,7 @@ from heapq import heappush, heapreplace
 from msgspec import Struct
 
 from sublet.decisions.load.heavy_keys import COUNTERS, HeavyKey
-from sublet.decisions.load.sketch import BUCKETS, RECORD_LOAD, Peak, ShardSketch, bucket_of, worst_seconds
+from sublet.decisions.load.sketch import BUCKETS, RECORD_LOAD, PeakSecond, ShardSketch, bucket_of, worst_seconds
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.shard import HashKeyRange
 
@@ -42,7 +42,7 @@ class ExactSketching:
         self._buckets = [0] * BUCKETS
         self._records = self._bytes = self._load = self._aggregated = 0
         self._explicit = self._elsewhere = self._keyless = 0
-        self._peaks: tuple[Peak, ...] = ()
+        self._peaks: tuple[PeakSecond, ...] = ()
 
     def add(self, total: KeyTotal) -> None:
         load = total.bytes + RECORD_LOAD * total.stream_records
@@ -64,7 +64,7 @@ class ExactSketching:
             self._buckets[bucket] += load
         self._keep(HeavyKey(hashed, place, load, 0, total.bytes, total.records, total.partition_key))
 
-    def add_second(self, second: Peak) -> None:
+    def add_second(self, second: PeakSecond) -> None:
         self._peaks = worst_seconds((*self._peaks, second))
 
     def _keep(self, key: HeavyKey) -> None:

@@ -44,7 +44,7 @@ def joining_positions(start: StreamOffset, held: Mapping[str, Lease], now: datet
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumedBatch:
     """What is left of a logged batch that must be repeated. `waiting`: shards whose part another owner is about to
     handle.
     """
@@ -55,7 +55,7 @@ class Resumed:
 
 def resume_ranges(
     ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
-) -> Resumed:
+) -> ResumedBatch:
     """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and others
     may have taken them. If we hold a shard again, the part after its row's checkpoint remains. If another owner holds
     it, nothing remains once that owner is past the range. Until then, or until the owner leaves, the batch must wait:
@@ -75,7 +75,7 @@ def resume_ranges(
         else:
             at = ReadTo(row.checkpoint.sequence_number, None, row.checkpoint.sub_sequence_number)
             left.append(replace(one, begin=at, verify=True, quiet_until=None))
-    return Resumed(tuple(left), tuple(waiting))
+    return ResumedBatch(tuple(left), tuple(waiting))
 
 
 def _has_passed(row: Checkpoint, end: Position) -> bool:

@@ -15,7 +15,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.gaps import unread_since
 from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset
-from sublet.spark.plan.planning import Peek
+from sublet.spark.plan.planning import ShardPeek
 
 NEAR_TIP = timedelta(seconds=1)
 """A batch of a busy shard ends about this far before the tip, and the next one takes the rest: nothing waits there."""
@@ -26,7 +26,7 @@ class ShardLook(NamedTuple):
 
     at: datetime
     begin: ShardOffset
-    found: Peek
+    found: ShardPeek
 
 
 class LagThen(NamedTuple):
@@ -37,7 +37,9 @@ class LagThen(NamedTuple):
     arrived_at: datetime | None
 
 
-def looks_of(shards: Mapping[str, ShardOffset], found: Mapping[str, Peek], at: datetime) -> Mapping[str, ShardLook]:
+def looks_of(
+    shards: Mapping[str, ShardOffset], found: Mapping[str, ShardPeek], at: datetime
+) -> Mapping[str, ShardLook]:
     return {shard_id: ShardLook(at, shards[shard_id], peek) for shard_id, peek in found.items()}
 
 

@@ -36,7 +36,7 @@ Begin = Unread | ReadTo
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class ShardPeek:
     """What a look into a shard found.
 
     end          a record beyond the position, or the end of the closed shard; None: there is nothing to read now
@@ -168,7 +168,7 @@ def beginning_shards(start: StreamOffset, listed: Sequence[Shard], denied: Colle
 def next_offset(
     start: StreamOffset,
     beginning: Mapping[str, ShardOffset],
-    peeks: Mapping[str, Peek],
+    peeks: Mapping[str, ShardPeek],
     gone: Collection[str],
     looked_at: datetime,
     placement: Placement = NOT_DESCRIBED,
@@ -196,7 +196,7 @@ def next_offset(
     return replace(start, shards=shards, placement=placement) if moved else start
 
 
-def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: datetime) -> ShardOffset:
+def _after(before: ShardOffset, begins: bool, peek: ShardPeek | None, looked_at: datetime) -> ShardOffset:
     """Returns the shard's part of the next offset. In the batch that begins the shard, it keeps the `c` of the shard's
     beginning, which shows whether the whole batch can be read again.
     """
@@ -212,7 +212,7 @@ def _after(before: ShardOffset, begins: bool, peek: Peek | None, looked_at: date
     return ShardOffset(peek.end, began, before.caught_up_at if begins else caught_up_at)
 
 
-def _is_worth_a_batch(before: ShardOffset, peek: Peek | None) -> bool:
+def _is_worth_a_batch(before: ShardOffset, peek: ShardPeek | None) -> bool:
     """True if so much of an idle shard was walked that the next process should not repeat it."""
     if peek is None or peek.quiet_until is None or peek.walked <= WALKED_AGAIN:
         return False

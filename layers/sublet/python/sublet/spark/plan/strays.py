@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sublet.decisions.session.out_of_range import KeptBecause, why_kept
-from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
+from sublet.protocol.aggregation import AggregateColumns, OutOfRange, WholeReason, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.stream_info import Placement
@@ -35,7 +35,7 @@ class StrayFilter:
     dropped: int = 0
     kept: Counter[KeptBecause] = field(default_factory=Counter)
 
-    def expanded(self, record: StreamRecord) -> AggregateColumns | Whole | None:
+    def expanded(self, record: StreamRecord) -> AggregateColumns | WholeReason | None:
         """The record's contents; None if it is dropped."""
         found = aggregate_columns(record.data, self.inside)
         if not isinstance(found, OutOfRange):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from sublet.aws.access import Access
+from sublet.aws.access import ServiceAccess
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import kinesis_client, kinesis_poll_client, tagging_client
 from sublet.aws.kinesis.stream import KinesisStream
@@ -98,20 +98,20 @@ def of_stream(connection: StreamAccess, key: StreamKey | None) -> StreamAccess:
 
 
 @cache
-def _clients(access: Access) -> tuple[KinesisClient, KinesisClient]:
+def _clients(access: ServiceAccess) -> tuple[KinesisClient, KinesisClient]:
     """Returns clients that hundreds of streams share."""
     way = connection_of(access)
     return kinesis_client(*way), kinesis_poll_client(*way)
 
 
 @cache
-def _kinesis(settings: Settings, access: Access) -> KinesisStream:
+def _kinesis(settings: Settings, access: ServiceAccess) -> KinesisStream:
     return KinesisStream(*_clients(access), settings)
 
 
 @cache
 def _connection(
-    settings: Settings, access: Access, patience: timedelta, pace: Callable[[Clock, Sleep], CallPace]
+    settings: Settings, access: ServiceAccess, patience: timedelta, pace: Callable[[Clock, Sleep], CallPace]
 ) -> StreamAccess:
     clock, sleep = SystemClock(), ThreadTasks().signal().wait
     stream = PatientStream(_kinesis(settings, access), clock, sleep, patience)

@@ -13,14 +13,14 @@ from math import ceil
 
 from sublet.decisions.session.quiet import reached_by
 from sublet.decisions.session.read_position import ReadPosition
-from sublet.protocol.aggregation import AggregateColumns, OutOfRange, Whole, aggregate_columns
+from sublet.protocol.aggregation import AggregateColumns, OutOfRange, WholeReason, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.kpl_format import read_aggregate
 from sublet.protocol.records import Page, StreamRecord
 from sublet.protocol.stream_info import Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import Ended, ReadTo
-from sublet.spark.plan.planning import Begin, Peek
+from sublet.spark.plan.planning import Begin, ShardPeek
 from sublet.spark.plan.strays import is_sent_again
 from sublet.spark.read.pages import Limit
 from sublet.spark.read.positions import is_at_tip, is_beyond, opening
@@ -32,7 +32,7 @@ PagesFrom = Callable[[ReadPosition, Limit], Iterator[Page]]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BatchShare:
     """A shard's part of one batch's limits. None: no limit of the kind."""
 
     records: int | None = None
@@ -44,7 +44,7 @@ class Share:
         return self.records is not None or self.bytes is not None
 
 
-NO_LIMIT = Share()
+NO_LIMIT = BatchShare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Size:
     def __add__(self, other: _Size) -> _Size:
         return _Size(self.records + other.records, self.rows + other.rows, self.bytes + other.bytes)
 
-    def left_of(self, share: Share, seen: _Size) -> int:
+    def left_of(self, share: BatchShare, seen: _Size) -> int:
         """How many more records the share may admit, if they are like those seen on the shard; at least 1."""
         left = [POLL_LIMIT_MAX]
         if share.records is not None:
@@ -68,10 +68,10 @@ class _Size:
             left.append(ceil((share.bytes - self.bytes) / max(each, 1)) + 1)  # and one too many
         return max(min(left), 1)
 
-    def is_over(self, share: Share) -> bool:
+    def is_over(self, share: BatchShare) -> bool:
         return self.rows > (share.records or self.rows) or self.bytes > (share.bytes or self.bytes)
 
-    def uses_up(self, share: Share) -> bool:
+    def uses_up(self, share: BatchShare) -> bool:
         return share.records == self.rows or share.bytes == self.bytes
 
 
@@ -121,7 +121,7 @@ class ShardCount:
             return same_part and position.sequence_number == self.position.sequence_number
         return position == self.position
 
-    def admit(self, share: Share, now: datetime, placement: Placement) -> Peek:
+    def admit(self, share: BatchShare, now: datetime, placement: Placement) -> ShardPeek:
         """Where a batch with this share ends. At least one stream record is admitted."""
         size, last = _Size(), None
         self._walked, self.tip_at = 0, None
@@ -134,19 +134,19 @@ class ShardCount:
             if size.uses_up(share):
                 return self._up_to(last, size, now)
         if self._is_ended:
-            return Peek(Ended(), records=size.records, rows=size.rows, bytes=size.bytes)
+            return ShardPeek(Ended(), records=size.records, rows=size.rows, bytes=size.bytes)
         if last is not None:
             return self._up_to(last, size)
         self.tip_at = now
-        return Peek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked, rows=0, bytes=0)
+        return ShardPeek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked, rows=0, bytes=0)
 
-    def _up_to(self, last: ReadTo, size: _Size, now: datetime | None = None) -> Peek:
+    def _up_to(self, last: ReadTo, size: _Size, now: datetime | None = None) -> ShardPeek:
         """`now`: given if more records follow."""
         self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
-        return Peek(last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes)
+        return ShardPeek(last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes)
 
-    def _has_next(self, size: _Size, share: Share) -> bool:
+    def _has_next(self, size: _Size, share: BatchShare) -> bool:
         """False at the shard's tip and end."""
         while not self._ahead and not self._is_ended:
             self._limit = size.left_of(share, self._seen)
@@ -172,7 +172,7 @@ class ShardCount:
             case _:
                 rows = 1
         one = _Size(1, rows, len(record.data))
-        at = read_to(record, None if found is Whole.DAMAGED else rows)
+        at = read_to(record, None if found is WholeReason.DAMAGED else rows)
         self._ahead.append(_Counted(at, one, is_stray))
         self._seen += one
 

@@ -13,7 +13,7 @@ from sublet.decisions.session.read_position import ReadPosition
 from sublet.decisions.streams.chosen_streams import FoundStreams
 from sublet.errors import StreamUnavailable, StreamUnreachable
 from sublet.ports import Clock, Refusal, ShardReader, Stream, Streams
-from sublet.protocol.records import Polled
+from sublet.protocol.records import GetRecordsReply
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import StreamKey
@@ -97,5 +97,5 @@ class PatientStream:
     def open(self, shard_id: str, position: ReadPosition) -> str:
         return self._asked(lambda: self._inner.open(shard_id, position))
 
-    def poll(self, iterator: str, limit: int) -> Polled | Refusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | Refusal:
         return self._asked(lambda: self._inner.poll(iterator, limit))

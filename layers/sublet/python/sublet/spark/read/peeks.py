@@ -19,9 +19,9 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import Ended, ReadTo
-from sublet.spark.plan.planning import Begin, Peek
+from sublet.spark.plan.planning import Begin, ShardPeek
 from sublet.spark.read.connection import StreamAccess
-from sublet.spark.read.counting import NO_LIMIT, ShardCount, Share, read_to
+from sublet.spark.read.counting import NO_LIMIT, BatchShare, ShardCount, read_to
 from sublet.spark.read.pages import first_record_at, read_pages
 from sublet.spark.read.positions import is_at_tip, is_beyond, open_at, opening
 
@@ -59,13 +59,13 @@ class _Found:
     def is_end(self) -> bool:
         return self.page is not None and self.page.is_shard_end
 
-    def peek(self) -> Peek:
+    def peek(self) -> ShardPeek:
         lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
         if self.record is not None:
-            return Peek(read_to(self.record), lag=lag)
+            return ShardPeek(read_to(self.record), lag=lag)
         if self.is_end:
-            return Peek(Ended())
-        return Peek(None, lag == _NO_LAG, lag, None, self.quiet_until, self.walked)
+            return ShardPeek(Ended())
+        return ShardPeek(None, lag == _NO_LAG, lag, None, self.quiet_until, self.walked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class Peeker:
         self,
         shard: Shard,
         position: Begin,
-        share: Share = NO_LIMIT,
+        share: BatchShare = NO_LIMIT,
         placement: Placement = NOT_DESCRIBED,
         quiet_until: datetime | None = None,
-    ) -> Peek:
+    ) -> ShardPeek:
         """Where a batch from `position` may end.
 
         placement     the one that the batch's tasks use
@@ -110,13 +110,13 @@ class Peeker:
             return self._count(shard, position, share, placement)
         if share.span is not None and (peek := self._span(shard, position, share.span)):
             return peek
-        return Peek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
+        return ShardPeek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
 
-    def tip(self, shard: Shard, position: Begin, quiet_until: datetime | None = None) -> Peek:
+    def tip(self, shard: Shard, position: Begin, quiet_until: datetime | None = None) -> ShardPeek:
         """The last record that arrived before now. The page that shows it is empty, or its records arrived later."""
         self._note_quiet(shard.shard_id, position, quiet_until)
         if not shard.is_open:
-            return Peek(Ended())
+            return ShardPeek(Ended())
         now, found = self._connection.clock.now(), self._near_tip(shard.shard_id, position)
         if found.record is None:
             return found.peek()
@@ -127,9 +127,9 @@ class Peeker:
                 last = page.records[-1]
             if last.approximate_arrival_timestamp >= now or is_at_tip(page):
                 break
-        return Peek(read_to(last))
+        return ShardPeek(read_to(last))
 
-    def _search(self, shard_id: str, position: Begin) -> Peek:
+    def _search(self, shard_id: str, position: Begin) -> ShardPeek:
         remembered = self._at_tip.pop(shard_id, None)
         if remembered is not None and self._is_there(remembered, position):
             return self._first(shard_id, position, remembered.pages).peek()
@@ -226,7 +226,7 @@ class Peeker:
     def _opening(self, shard_id: str, position: Begin) -> ReadPosition:
         return opening(position, self._quiet_until(shard_id, position))
 
-    def _count(self, shard: Shard, position: Begin, share: Share, placement: Placement) -> Peek:
+    def _count(self, shard: Shard, position: Begin, share: BatchShare, placement: Placement) -> ShardPeek:
         """Continues the last count, if the batch begins where it ended."""
         shard_id = shard.shard_id
         count = self._counts.pop(shard_id, None)
@@ -247,7 +247,7 @@ class Peeker:
             self._counts[shard_id] = count
         return peek
 
-    def _span(self, shard: Shard, position: Begin, span: timedelta) -> Peek | None:
+    def _span(self, shard: Shard, position: Begin, span: timedelta) -> ShardPeek | None:
         """The first record that arrived `span` after the position; None if everything unread is younger."""
         shard_id, now = shard.shard_id, self._connection.clock.now()
         begins_at = self._begins_at(shard_id, position)
@@ -268,7 +268,7 @@ class Peeker:
         found = self._first(shard_id, position, chain([page], pages), look_only=True)
         if found.record is None:
             return None
-        return Peek(read_to(found.record), lag=self._age(found.record), records=FIRST_OF_A_SPAN)
+        return ShardPeek(read_to(found.record), lag=self._age(found.record), records=FIRST_OF_A_SPAN)
 
     def _pages_from_moment(self, shard_id: str, moment: datetime) -> Iterator[Page]:
         return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)

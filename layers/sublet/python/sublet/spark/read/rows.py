@@ -14,7 +14,7 @@ from operator import attrgetter, methodcaller
 import numpy as np
 import pyarrow as pa
 
-from sublet.protocol.aggregation import AggregateColumns, Whole
+from sublet.protocol.aggregation import AggregateColumns, WholeReason
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import StreamRecord
 from sublet.spark.plan.strays import StrayFilter
@@ -101,8 +101,8 @@ class Rows:
             expanded = self.strays.expanded(record)
             if expanded is None:
                 columns.add_nothing()
-            elif isinstance(expanded, Whole):
-                self.delivered_whole += expanded is Whole.DAMAGED
+            elif isinstance(expanded, WholeReason):
+                self.delivered_whole += expanded is WholeReason.DAMAGED
                 columns.add_plain(record)
             else:
                 columns.add(expanded)

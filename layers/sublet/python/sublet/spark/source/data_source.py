@@ -18,7 +18,7 @@ from sublet.errors import SettingsError, SubletError, TransientError
 from sublet.ports import LeaseTable, SightingStore
 from sublet.spark.keeper.keeper_thread import connect_keeper
 from sublet.spark.option_table import parse_options
-from sublet.spark.options import Leases, Options, Use
+from sublet.spark.options import Leases, Options, UseOfLeases
 from sublet.spark.plain_errors import plainly
 from sublet.spark.read.connection import StreamAccess, connect_batch, connect_driver, connect_task
 from sublet.spark.read.found_streams import existing_streams
@@ -50,14 +50,14 @@ class SubletDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Does not raise: Spark would call `stop` on a reader that it does not have, and show that error instead."""
         try:
-            options = self._options(schema, Use.STREAM)
+            options = self._options(schema, UseOfLeases.STREAM)
         except SubletError as refusal:
             return _RefusedReader(refusal)
         return for_this_release(StreamReader(options, connect_driver, connect_leases, connect_keeper, connect_task))
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self._options(schema, Use.BATCH), connect_batch, connect_task)
+        return BatchReader(self._options(schema, UseOfLeases.BATCH), connect_batch, connect_task)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -75,12 +75,12 @@ class SubletDataSource(DataSource):
         """Takes our options out of Spark's, which passes the query's own too."""
         check_columns(schema)
         ours = {key: text for key, text in self.options.items() if key.lower() not in _SPARKS_OWN}
-        options = parse_options(ours, Use.WRITE)
+        options = parse_options(ours, UseOfLeases.WRITE)
         if "partitionKey" not in schema.fieldNames():
             check_keyless(connect_task(options))
         return options
 
-    def _options(self, schema: StructType, use: Use) -> Options:
+    def _options(self, schema: StructType, use: UseOfLeases) -> Options:
         if not arrow_schema(schema).equals(ARROW_SCHEMA):
             raise SettingsError(
                 "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"

@@ -19,7 +19,7 @@ from sublet.spark.plan.offsets import Ended, Offset, StreamOffset, as_of_one, as
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.sharing import parts, unread_shards
 from sublet.spark.read.connection import StreamsAccess, of_stream
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import LOOKBACK
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.discovery import Starts, StreamDiscovery
@@ -83,7 +83,7 @@ class QueryDriver:
         self._of_each(self._look(), lambda key, planner: planner.set_targets(before.streams.get(key)))
         self.has_targets = True
 
-    def latest_offset(self, start: Offset, limit: Share = NO_LIMIT) -> Offset:
+    def latest_offset(self, start: Offset, limit: BatchShare = NO_LIMIT) -> Offset:
         """Where a batch that begins at `start` ends: `start` itself if there is nothing to read in any stream.
 
         limit: of the whole batch. Raises OffsetMalformed, StreamRecreated, DataGap, and what Stream raises.
@@ -152,11 +152,11 @@ class QueryDriver:
         return StreamPlanner(QueriedStream(key, of_stream(self._access.connect(own), key), own), self._portion)
 
     def _shares(
-        self, streams: Iterable[StreamKey | None], before: Offset, limit: Share
-    ) -> Mapping[StreamKey | None, Share]:
+        self, streams: Iterable[StreamKey | None], before: Offset, limit: BatchShare
+    ) -> Mapping[StreamKey | None, BatchShare]:
         weights = unread_shards(before, streams, self._portion.is_ours)
         records, sizes = parts(limit.records, weights), parts(limit.bytes, weights)
-        return {key: Share(records[key], sizes[key], limit.span) for key in weights}
+        return {key: BatchShare(records[key], sizes[key], limit.span) for key in weights}
 
     def _of_each(
         self,

@@ -10,7 +10,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey, stream_key_of
-from sublet.spark.keeper.keeper import Keeping
+from sublet.spark.keeper.keeper import LeaseKeeping
 from sublet.spark.options import Options
 from sublet.spark.plan.joining import joining_positions, resume_ranges
 from sublet.spark.plan.lag import ShardLook
@@ -30,7 +30,7 @@ class LeasedShards:
     """The shards whose leases the keeper holds. `held` has them by lease key, as of the last plan. Other shards are not
     read, and their positions in the offset do not change."""
 
-    def __init__(self, keeper: Keeping, access: StreamsAccess, options: Options) -> None:
+    def __init__(self, keeper: LeaseKeeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
         self._keeper = keeper

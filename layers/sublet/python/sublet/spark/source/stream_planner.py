@@ -28,7 +28,7 @@ from sublet.spark.plan.offsets import (
 )
 from sublet.spark.plan.planning import (
     Begin,
-    Peek,
+    ShardPeek,
     ShardRange,
     begin_of,
     check_application,
@@ -36,7 +36,7 @@ from sublet.spark.plan.planning import (
     next_offset,
     plan_ranges,
 )
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.descriptions import Descriptions
@@ -73,7 +73,7 @@ class StreamPlanner:
         self._placement = NOT_DESCRIBED
         self._shards: dict[str, Shard] = {}
         self._list_at = access.clock.steady()
-        self._targets: Mapping[str, Peek] | None = None
+        self._targets: Mapping[str, ShardPeek] | None = None
         self._targets_at = access.clock.now()
         self._losses = Losses(access, options, self._peeker)
         self._counted: Mapping[tuple[str, str | None], int] = {}
@@ -122,7 +122,7 @@ class StreamPlanner:
         self._check(start)
         return start
 
-    def plan(self, start: StreamOffset, limit: Share) -> StreamPlan:
+    def plan(self, start: StreamOffset, limit: BatchShare) -> StreamPlan:
         """Plans the stream's part of a batch. `limit`: of that part. Raises StreamRecreated, DataGap, and what Stream
         raises.
         """
@@ -224,7 +224,9 @@ class StreamPlanner:
             if all(map(self._portion.is_ours, parents)):
                 self._losses.never_read(parents, child)
 
-    def _tell_of_idle_shards(self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, Peek], now: datetime) -> None:
+    def _tell_of_idle_shards(
+        self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, ShardPeek], now: datetime
+    ) -> None:
         """Checks shards that have nothing to read now for records that were lost."""
         for shard_id, peek in peeks.items():
             if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
@@ -239,11 +241,11 @@ class StreamPlanner:
             self._losses.look(one.shard_id, begin, self._shards, now)
         return replace(one, verify=False)
 
-    def _peek_all(self, places: Mapping[str, ShardOffset], limit: Share) -> dict[str, Peek]:
+    def _peek_all(self, places: Mapping[str, ShardOffset], limit: BatchShare) -> dict[str, ShardPeek]:
         """Looks into every unfinished shard that is listed and ours to read, many at once."""
         listed = sorted(places.keys() & self._shards.keys())
         shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
-        share = Share(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
+        share = BatchShare(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
         blocked = self._portion.blocked(shards, self._shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
             peeks = pool.map(
@@ -256,25 +258,25 @@ class StreamPlanner:
             )
             return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
 
-    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> Peek:
+    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> ShardPeek:
         peek = self._look(replace(shard, is_open=True), place, NO_LIMIT)
-        return Peek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
+        return ShardPeek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
 
-    def _look(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
+    def _look(self, shard: Shard, place: ShardOffset, share: BatchShare) -> ShardPeek:
         assert not isinstance(place.position, Ended), "an ended shard is not looked into"
         return self._peeker.look(shard, place.position, share, self._placement, place.quiet_until)
 
-    def _peek(self, shard: Shard, place: ShardOffset, share: Share) -> Peek:
+    def _peek(self, shard: Shard, place: ShardOffset, share: BatchShare) -> ShardPeek:
         if self._targets is None:
             return self._look(shard, place, share)
-        target = self._targets.get(shard.shard_id, Peek(None))
+        target = self._targets.get(shard.shard_id, ShardPeek(None))
         if target.end is None:
             return target
         assert not isinstance(place.position, Ended), "an ended shard is not looked into"
         if _has_reached(place.position, target.end):
-            return Peek(None, caught_up=True)
+            return ShardPeek(None, caught_up=True)
         if share == NO_LIMIT:
-            return Peek(target.end, caught_up=True)
+            return ShardPeek(target.end, caught_up=True)
         peek = self._look(shard, place, share)
         return replace(peek, end=_earlier(peek.end, target.end))
 

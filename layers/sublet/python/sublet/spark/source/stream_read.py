@@ -20,7 +20,7 @@ from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.plan.offsets import damaged_offset, offset_from_json, offset_to_json
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
-from sublet.spark.read.counting import NO_LIMIT, Share
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.reading import ReadTask, access_for, read_range
 from sublet.spark.release import (
     ReadAllAvailable,
@@ -148,10 +148,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return LeasedShards(self._keeper, access, self._options)
         return WholeStreams(*(self._connect_leases(self._options) or (None, None)))
 
-    def _share(self, limit: ReadLimit) -> Share:
+    def _share(self, limit: ReadLimit) -> BatchShare:
         """ReadAllAvailable (Trigger.Once) overrides our own limits, as Spark's contract says."""
         if limit == BY_SPAN:
-            return Share(span=self._options.max_span_per_trigger)
+            return BatchShare(span=self._options.max_span_per_trigger)
         if isinstance(limit, ReadMaxRows):
-            return Share(records=limit.max_rows)
-        return Share(bytes=limit.max_bytes) if isinstance(limit, ReadMaxBytes) else NO_LIMIT
+            return BatchShare(records=limit.max_rows)
+        return BatchShare(bytes=limit.max_bytes) if isinstance(limit, ReadMaxBytes) else NO_LIMIT

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from sublet.decisions.putting.outbox import ProducerRules
-from sublet.decisions.putting.placing import Placing
+from sublet.decisions.putting.placing import RecordPlacing
 from sublet.errors import RecordRefused, SettingsError
 from sublet.ports import RecordWriter
 from sublet.protocol.records import NewRecord, why_not_put
@@ -33,7 +33,7 @@ COLUMNS = {
 
 ConnectWriter = Callable[[Options], tuple[RecordWriter, StreamAccess]]
 
-ANYWHERE_PUT = Placing(None)
+ANYWHERE_PUT = RecordPlacing(None)
 """Used without aggregates, when it does not matter which shard a row goes to."""
 
 
@@ -89,7 +89,7 @@ def put_rows(options: Options, connect: ConnectWriter, batches: Iterator[pa.Reco
     rows = _Counted(new_records(batches, partial(check_keyless, connection)))
     source = source_of(connection)
 
-    def place(is_doubted: bool) -> Placing:
+    def place(is_doubted: bool) -> RecordPlacing:
         return source.look(is_doubted=is_doubted) if options.aggregate else ANYWHERE_PUT
 
     rules = ProducerRules(

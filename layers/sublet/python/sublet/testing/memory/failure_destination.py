@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from sublet.errors import DestinationRefused
-from sublet.ports import Counted, KeptBatch, Removal
+from sublet.ports import KeptBatch, RemovalResult, StoreCounts
 from sublet.protocol.failure_document import SetAsideBatch, object_key
 
 
@@ -27,15 +27,15 @@ class MemoryDestination:
         self.taken.append(batch)
         self._kept[object_key(batch, "")] = batch
 
-    def counted(self) -> Counted:
-        return Counted(len(self._kept))
+    def counted(self) -> StoreCounts:
+        return StoreCounts(len(self._kept))
 
     def kept(self, application: str) -> Generator[KeptBatch, None, None]:  # noqa: ARG002 - it reads all
         for name, batch in sorted(self._kept.items(), key=lambda item: item[1].place):
             yield KeptBatch(name, batch)
 
-    def remove(self, kept: KeptBatch) -> Removal:
-        return Removal.GONE if self._kept.pop(kept.name, None) is None else Removal.REMOVED
+    def remove(self, kept: KeptBatch) -> RemovalResult:
+        return RemovalResult.GONE if self._kept.pop(kept.name, None) is None else RemovalResult.REMOVED
 
     def hold(self) -> None:
         """Batches are never hidden here."""

@@ -16,7 +16,7 @@ from sublet.decisions.session.read_position import SHORTEST_RETENTION, IteratorT
 from sublet.errors import CheckpointNotInStream, ShardNotFound, StreamError, StreamNotFound
 from sublet.ports import Clock, PollRefusal, ShardReader
 from sublet.protocol.hash_keys import hash_key
-from sublet.protocol.records import Page, Polled
+from sublet.protocol.records import GetRecordsReply, Page
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import PutRecord, RecordDistribution, StreamDescription
@@ -113,7 +113,7 @@ class MemoryStream:
         with self._lock:
             return self._iterator(shard_id, *self._resolve(self._log(shard_id), position))
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | PollRefusal:
         with self._lock:
             shard_id, position, opened_at, reached = iterator.split(" ")
             now = self._clock.now()
@@ -127,13 +127,13 @@ class MemoryStream:
             log.readable_at = now + _SECOND * paid_for
             return reply
 
-    def pushed(self, iterator: str, limit: int) -> Polled:
+    def pushed(self, iterator: str, limit: int) -> GetRecordsReply:
         """Like `poll`, for a subscription: it has no iterator that expires, and its limits are its own."""
         with self._lock:
             shard_id, position, _, reached = iterator.split(" ")
             return self._next_page(self._log(shard_id), int(position), datetime.fromisoformat(reached), limit)[0]
 
-    def _next_page(self, log: ShardLog, position: int, reached: datetime, limit: int) -> tuple[Polled, int]:
+    def _next_page(self, log: ShardLog, position: int, reached: datetime, limit: int) -> tuple[GetRecordsReply, int]:
         """The reply, and the position after its records. `reached`: the moment in the shard's time that was reached
         before.
         """
@@ -142,12 +142,12 @@ class MemoryStream:
         records, size, after = log.read(position, limit, reached if reached < now else None)
         waits, at = log.arrival_at(after), now.replace(microsecond=0)
         if waits is None and log.closed_at is not None and reached >= log.closed_at:
-            return Polled(Page(records, size, 0, True, log.children, at), None), after
+            return GetRecordsReply(Page(records, size, 0, True, log.children, at), None), after
         behind = _behind(waits, reached, now)
         if records and waits is not None and waits <= reached:  # more than the page holds
             reached = max(records[-1].approximate_arrival_timestamp, began)
         page = Page(records, size, behind, answered_at=at)
-        return Polled(page, self._iterator(log.shard_id, after, reached)), after
+        return GetRecordsReply(page, self._iterator(log.shard_id, after, reached)), after
 
     def continuation(self, iterator: str) -> str:
         """A sequence number after which a subscription goes on as this iterator would."""
@@ -161,7 +161,7 @@ class MemoryStream:
             log = self._log(shard_id)
             return self._iterator(shard_id, self._resolve(log, position)[0], reached)
 
-    def without_records(self, iterator: str) -> Polled:
+    def without_records(self, iterator: str) -> GetRecordsReply:
         """A page without a record and without any advance, although there may be records: a poll may return one
         anywhere.
         """
@@ -169,7 +169,7 @@ class MemoryStream:
             shard_id, position, _, reached_text = iterator.split(" ")
             now, reached = self._clock.now(), datetime.fromisoformat(reached_text)
             page = Page((), 0, max((now - reached) // _MILLISECOND, 1), answered_at=now.replace(microsecond=0))
-            return Polled(page, self._iterator(shard_id, int(position), reached))
+            return GetRecordsReply(page, self._iterator(shard_id, int(position), reached))
 
     # The producer's side.
 

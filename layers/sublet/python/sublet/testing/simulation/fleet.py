@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from sublet.decisions.manager.describing import Doubt, is_known
+from sublet.decisions.manager.describing import DescriptionDoubt, is_known
 from sublet.decisions.manager.liveness import CLOCK_RIGHT_WITHIN
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.stream_adoption import suspects
-from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX, Next, WindowReport
+from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX, AfterWindow, WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import StreamNotAdopted, SubletError
@@ -169,11 +169,11 @@ class SimulatedFleet:
         """
         world = self.world
         leases = [row for key in world.table.rows() if isinstance(row := world.table.get(key), Lease)]
-        doubt = Doubt.SUSPECTS if suspects(leases, recreated.list_shards()) else Doubt.NONE
+        doubt = DescriptionDoubt.SUSPECTS if suspects(leases, recreated.list_shards()) else DescriptionDoubt.NONE
         a_look_earlier = world.scheduler.now() - CLOCK_RIGHT_WITHIN - timedelta(seconds=STALE_FOR / SECOND)
         is_alone = self.warm is not None
         known = is_known(world.sightings.load().placement, a_look_earlier, doubt)
-        return not known and (is_alone or doubt is not Doubt.NONE)
+        return not known and (is_alone or doubt is not DescriptionDoubt.NONE)
 
     def _manager(self, stream: Callable[[Process], Stream], settings: Settings | None = None) -> LeaseManager:
         """Makes a lease manager in a new process."""
@@ -246,10 +246,10 @@ class SimulatedFleet:
                 if crashes > CRASHES_MAX or runs > RUNS_MAX:
                     return
                 continue
-            if report.next is Next.AGAIN and report.item.windows_left > 0 and runs < RUNS_MAX:
+            if report.next is AfterWindow.AGAIN and report.item.windows_left > 0 and runs < RUNS_MAX:
                 item, runs, crashes = report.item, runs + 1, 0
                 continue
-            if report.next is not Next.DONE and not self.world.strikes(Fault.LOST_PROMPT):
+            if report.next is not AfterWindow.DONE and not self.world.strikes(Fault.LOST_PROMPT):
                 self.tick(is_prompted=True)
             return
 

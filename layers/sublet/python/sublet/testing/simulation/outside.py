@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sublet.decisions.manager.announcing import Announcement, What
+from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
@@ -213,7 +213,7 @@ class Operator:
         world = self.world
         at = world.scheduler.now() + timedelta(seconds=world.chance.choice((-600, -25, 0, 2, 600)))
         who = world.chance.choice(("nobody", *world.settings.own_worker_ids, *world.java))
-        world.sightings.announce(who, Announcement(world.chance.choice(list(What)), at))
+        world.sightings.announce(who, Announcement(world.chance.choice(list(AnnouncementKind)), at))
 
     def _may_delete(self, lease: Lease) -> bool:
         """Whether the lost state can be recovered.

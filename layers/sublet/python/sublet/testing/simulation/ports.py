@@ -23,7 +23,7 @@ from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.protocol.records import Polled, UserRecord
+from sublet.protocol.records import GetRecordsReply, UserRecord
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.reading.polling import PollingReader
@@ -176,7 +176,7 @@ class SimStream:
         self._world.step(self._process)
         return iterator
 
-    def poll(self, iterator: str, limit: int) -> Polled | PollRefusal:
+    def poll(self, iterator: str, limit: int) -> GetRecordsReply | PollRefusal:
         world = self._world
         self._call("GetRecords")
         if world.strikes(Fault.THROTTLED_POLL):
@@ -187,7 +187,7 @@ class SimStream:
             return world.stream.without_records(iterator)
         page = world.stream.poll(iterator, limit)
         world.step(self._process)
-        if isinstance(page, Polled) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
+        if isinstance(page, GetRecordsReply) and page.page.is_shard_end and world.strikes(Fault.CHILDREN_UNKNOWN):
             return PollRefusal.THROTTLED  # the reply named no children, and a separate listing does not show them yet
         return page
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from sublet.decisions.manager.announcing import Announcement
-from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, Dispatched
+from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN, DispatchedWorker
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream
@@ -94,7 +94,7 @@ class SimSightingStore:
         self._writes("the definition")
         return self._world.sightings.define(definition, instead_of)
 
-    def keep_dispatched(self, dispatched: Mapping[str, Dispatched], seen_round: int) -> bool:
+    def keep_dispatched(self, dispatched: Mapping[str, DispatchedWorker], seen_round: int) -> bool:
         world = self._world
         world.step(self._process)
         self._writes("the dispatches")
@@ -114,7 +114,7 @@ class SimSightingStore:
     def _writes(self, what: str) -> None:
         self._world.check_may_write(self._process, f"a write of {what}")
 
-    def _check_dispatched(self, dispatched: Mapping[str, Dispatched]) -> None:
+    def _check_dispatched(self, dispatched: Mapping[str, DispatchedWorker]) -> None:
         world = self._world
         for lease_key, sent in dispatched.items():
             before = world.dispatched.get(lease_key, sent)

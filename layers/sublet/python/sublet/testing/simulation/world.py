@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.manager.dispatching import Dispatched
+from sublet.decisions.manager.dispatching import DispatchedWorker
 from sublet.decisions.manager.liveness import CLOCK_RIGHT_WITHIN, Sighting
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.protocol.checkpoint import Checkpoint
@@ -94,7 +94,7 @@ class World:
     """The tick that sent each item."""
     acquirers: set[Process] = field(default_factory=set)
     """Every process that has acquired a lease."""
-    dispatched: dict[str, Dispatched] = field(default_factory=dict)
+    dispatched: dict[str, DispatchedWorker] = field(default_factory=dict)
     """The last dispatch that a lease manager stored, by lease key."""
     reshards: list[Reshard] = field(default_factory=list)
     day_off: DayOff = NO_DAY_OFF

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sublet.decisions.session.window import Outcome, WindowReport
+from sublet.decisions.session.window import SessionOutcome, WindowReport
 from sublet.ports import Applied, Refused
 from sublet.protocol import lease_columns as columns
 from sublet.protocol.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process
 if TYPE_CHECKING:
     from sublet.testing.simulation.world import World
 
-GIVES_BACK = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
+RELEASES = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
 NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE, WriteKind.LATE_CHECKPOINT})
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
 """Kinds of writes whose repetition says nothing new."""
@@ -145,7 +145,7 @@ class WriteAudit:
             self.of[process, write.lease_key].confirmed_at = self.of[process, write.lease_key].sent_at
             if write.kind in (WriteKind.RELEASE, WriteKind.HAND_OVER):
                 self._check_written(process, write.lease_key)
-            return "given back" if write.kind in GIVES_BACK else None
+            return "released" if write.kind in RELEASES else None
         if tenancy is None or tenancy.owner is not process:
             return "lost"
         row = result.row
@@ -233,7 +233,7 @@ class WriteAudit:
             return
         covered = self.world.ledger.shards[key].covered_by(checkpoint)
         if audited.told > covered:
-            self.world.fail(f"{key} is given back at {covered}, though the records before {audited.told} are finished")
+            self.world.fail(f"{key} is released at {covered}, though the records before {audited.told} are finished")
 
     def _covered(self, key: str, sets: Mapping[str, AttributeValue]) -> int:
         sub = int(sets.get(columns.SUB_SEQUENCE_NUMBER, {"N": "0"})["N"])
@@ -246,7 +246,7 @@ class WriteAudit:
         with an unanswered write. Of lost leases too, finished records must have been written, or a write tried.
         """
         kept = {lease.lease_key for lease in report.leases if lease.kept is not None}
-        lost = {lease.lease_key for lease in report.leases if lease.outcome is Outcome.LEASE_LOST}
+        lost = {lease.lease_key for lease in report.leases if lease.outcome is SessionOutcome.LEASE_LOST}
         for (who, key), audited in self.of.items():
             if who is not process or key in kept:
                 continue

@@ -17,6 +17,7 @@ from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.decisions.status.shard_status import WORST_FIRST
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY
 from sublet.operate.cli.text.columns import name_width
+from sublet.operate.rules.fleet_json import statuses_json
 from sublet.operate.shown import lag_text, shortened, time_text
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_key import stream_key_of
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from sublet.operate.rules.application_status import ApplicationStatus
 
 DESCRIPTION = """\
-Show every application of this account and region, worst first: its shards by word, its worst lag, its live workers,
+Show every application of this account and region, worst first: its shards by status, its worst lag, its live workers,
 when a lease was last written to, and its stream. An application is a DynamoDB table with the key of KCL's lease table,
 so those of KCL 1, 2 and 3 are listed too. Read-only. It lists the tables, describes each, and reads each lease table
-whole; it asks no stream. `sublet status --help` says what the words mean.
+whole; it asks no stream. `sublet status --help` says what the statuses mean.
 
 --tag selects applications whose lease table has a tag; tables that sublet creates have sublet:application. Then only
 these are described and read. AWS is asked for them once per hundred (tag:GetResources; a new tag may take a minute to
@@ -149,27 +150,29 @@ def _line(one: ApplicationStatus, width: int) -> str:
     status, name = one.status, f"{shortened(printable(one.name), width):<{width}}"
     if status is None:
         return f"{name} cannot be read"
-    word = "-" if one.word is None else one.word.value
+    worst = "-" if one.worst_status is None else one.worst_status.value
     lag = lag_text(status.lag, is_at_least=status.lag_is_at_least)
     last = "-" if one.last_write is None else time_text(one.last_write)
     stream = "-" if one.stream is None else printable(one.stream.rpartition("/")[2])
-    return f"{name} {word:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
+    return f"{name} {worst:<8} {lag:>6} {len(status.workers):>8}  {last:<20}  {_shards(status):<36} {stream}"
 
 
 def _shards(status: FleetStatus) -> str:
-    words = [f"{status.words[word]} {word}" for word in WORST_FIRST if word in status.words]
+    counts = [f"{status.statuses[each]} {each}" for each in WORST_FIRST if each in status.statuses]
     unreadable = [f"{len(status.malformed)} unreadable"] if status.malformed else []
     others = [f"{status.multi_stream} of several streams"] if status.multi_stream else []
-    return ", ".join([*words, *others, *unreadable]) or "none"
+    return ", ".join([*counts, *others, *unreadable]) or "none"
 
 
 def as_json(one: ApplicationStatus) -> dict[str, object]:
     """Shows times in ISO 8601 and durations in seconds."""
     status = one.status
+    worst = None if one.worst_status is None else one.worst_status.value
     known: dict[str, object] = {}
     if status is not None:
         known = {
-            "words": {word.value: status.words[word] for word in WORST_FIRST if word in status.words},
+            "statuses": statuses_json(status),
+            "words": statuses_json(status),  # its name in 0.2
             "lag": None if status.lag is None else status.lag.total_seconds(),
             "lag_is_at_least": status.lag_is_at_least,
             "workers": dict(status.workers),
@@ -178,7 +181,8 @@ def as_json(one: ApplicationStatus) -> dict[str, object]:
         }
     return {
         "application": one.name,
-        "word": None if one.word is None else one.word.value,
+        "status": worst,
+        "word": worst,  # its name in 0.2
         "stream": one.stream,
         "last_write": None if one.last_write is None else one.last_write.isoformat(),
         "problem": one.problem,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.decisions.counted import counted
 from sublet.errors import SettingsError
-from sublet.operate.rules.cost import Load, PricedDesign, cheapest, offers
+from sublet.operate.rules.cost import PricedDesign, StreamLoad, cheapest, offers
 from sublet.operate.rules.prices import AS_OF, REGION
 from sublet.settings import MetricsByShard
 from sublet.settings.text import parse_duration
@@ -127,7 +127,7 @@ def cost(options: Namespace) -> int:
     return 0
 
 
-def load_of(options: Namespace) -> Load:
+def load_of(options: Namespace) -> StreamLoad:
     """Takes the load from the options, and what they leave out from the stream."""
     shards, records, size = options.shards, options.records_per_second, options.bytes_per_second
     if shards is None or records is None:
@@ -139,7 +139,7 @@ def load_of(options: Namespace) -> Load:
             records = volume.records_per_second
             size = volume.bytes_per_second if size is None else size
     size = BYTES_PER_RECORD * records if size is None else size
-    return Load(int(shards), records, size, options.handler_time)
+    return StreamLoad(int(shards), records, size, options.handler_time)
 
 
 def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tuple[int, Volume]:
@@ -162,7 +162,7 @@ def measured(streams: Sequence[str], over: timedelta, *, volume_too: bool) -> tu
     return open_shards, Volume(bytes_in, records_in)
 
 
-def lines_of(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
+def lines_of(load: StreamLoad, found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
     yield (
         f"{counted(load.shards, 'shard')}, {load.records_per_second:,.1f} records and "
         f"{load.bytes_per_second / 1000:,.1f} kB a second; US$ a month, {REGION}, {AS_OF}"
@@ -193,7 +193,7 @@ def _advice(found: Sequence[PricedDesign], latency: timedelta) -> Iterable[str]:
         yield "most of it is metrics and alarms: --metrics-by-shard none shows it without those of single shards"
 
 
-def as_json(load: Load, found: Sequence[PricedDesign], latency: timedelta) -> dict[str, object]:
+def as_json(load: StreamLoad, found: Sequence[PricedDesign], latency: timedelta) -> dict[str, object]:
     """Shows durations in seconds, and prices in dollars a month."""
     chosen = {"any": cheapest(found, latency, ours=False), "sublet": cheapest(found, latency, ours=True)}
     return {

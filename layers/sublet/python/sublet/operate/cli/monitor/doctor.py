@@ -26,7 +26,7 @@ from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from sublet.operate.doctor import Doctor
-    from sublet.operate.rules.examination import Examined
+    from sublet.operate.rules.examination import Examination
 
 DESCRIPTION = """\
 Check everything that an application needs: its settings, these credentials' permissions, whether lease table and stream
@@ -135,7 +135,7 @@ def exit_code(found: Iterable[Finding], *, strict: bool) -> int:
     return 1 if any(each.severity in failing for each in found) else 0
 
 
-def lines_of(examined: Sequence[Examined], found: Sequence[Finding], shown: Iterable[Finding]) -> Iterable[str]:
+def lines_of(examined: Sequence[Examination], found: Sequence[Finding], shown: Iterable[Finding]) -> Iterable[str]:
     """Yields a summary line, then the findings, the worst first."""
     counts = Counter(each.severity for each in found)
     counted = ", ".join(f"{counts[severity]} {severity}" for severity in Severity if counts[severity])
@@ -151,7 +151,7 @@ def lines_of(examined: Sequence[Examined], found: Sequence[Finding], shown: Iter
                     yield f"{'':<11}  {'':<22}  {each.then}"
 
 
-def as_json(examined: Sequence[Examined], shown: Iterable[Finding]) -> dict[str, object]:
+def as_json(examined: Sequence[Examination], shown: Iterable[Finding]) -> dict[str, object]:
     """`stream` is null if there are several; the findings then name theirs."""
     first, *others = examined
     return {

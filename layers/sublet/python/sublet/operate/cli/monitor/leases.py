@@ -50,7 +50,7 @@ def show_leases(options: Namespace) -> int:
     from sublet.aws import clients
     from sublet.aws.tables.lease_table import DynamoDbLeaseTable
     from sublet.aws.tables.sightings import DynamoDbSightingStore
-    from sublet.decisions.status.fleet_status import Findings, fleet_status
+    from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
     from sublet.errors import LeaseTableError
     from sublet.system.clock import SystemClock
 
@@ -66,7 +66,7 @@ def show_leases(options: Namespace) -> int:
         )
         sightings, stream = {}, None
     scan = of_one_stream(options.one_stream, scan, settings.application, stream)
-    status = fleet_status(scan, SystemClock().now(), settings, Findings(sightings))
+    status = fleet_status(scan, SystemClock().now(), settings, FleetFindings(sightings))
     if options.json:
         print(json.dumps({**leases_json(scan), **distribution_json(status.distribution)}, indent=2))
         return 0

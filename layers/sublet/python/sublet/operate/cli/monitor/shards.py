@@ -1,4 +1,4 @@
-"""`sublet shards`: shows the tree of an application's shards through their reshards, each with its word."""
+"""`sublet shards`: shows the tree of an application's shards through their reshards, each with its status."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.cli.monitor.status import exit_code, why_of
 from sublet.operate.cli.options.looking import look_once
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.operate.rules.fleet_json import shard_json
-from sublet.operate.rules.shard_tree import Branch, shard_tree
+from sublet.operate.rules.shard_tree import ShardBranch, shard_tree
 from sublet.operate.shown import lag_text
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\
-Show an application's shards as a tree, through every split and merge that its leases still know: each shard's word, its
-lag, its part of the hash key range, its owner, and the reason for the word. A merged shard is under the first of its
-parents and names the other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what
-the words mean.
+Show an application's shards as a tree, through every split and merge that its leases still know: each shard's status,
+its lag, its part of the hash key range, its owner, and why it has that status. A merged shard is under the first of
+its parents and names the other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what
+the statuses mean.
 
 sublet's own workers write their lag into the lease table. For other rows, such as those of Java's KCL, --probe asks the
 stream. If the application reads several streams, --stream shows only one.
@@ -65,27 +65,27 @@ def show_shards(options: Namespace) -> int:
     return exit_code(found)
 
 
-def tree_lines(tree: Iterable[Branch]) -> Iterable[str]:
+def tree_lines(tree: Iterable[ShardBranch]) -> Iterable[str]:
     drawn = [(f"{_stem(each)}{printable(each.shard.shard_id)}", each) for each in tree]
     width = max((len(name) for name, _ in drawn), default=0)
     owners = owner_width((each.shard for _, each in drawn), width + BESIDE_OWNERS)
     return [f"{name:<{width}}  {_facts(each, owners)}" for name, each in drawn]
 
 
-def _stem(branch: Branch) -> str:
+def _stem(branch: ShardBranch) -> str:
     if not branch.is_last:
         return ""
     *above, is_last = branch.is_last
     return "".join("    " if last else "|   " for last in above) + ("`-- " if is_last else "|-- ")
 
 
-def _facts(branch: Branch, owners: int) -> str:
+def _facts(branch: ShardBranch, owners: int) -> str:
     shard = branch.shard
     also = "" if branch.also_of is None else f"also of {printable(branch.also_of)}; "
-    if shard.word is Word.ENDED:
-        return f"{shard.word:<8} {'':>6} {_part(shard):>6}  {also}".rstrip("; ")
+    if shard.status is Status.ENDED:
+        return f"{shard.status:<8} {'':>6} {_part(shard):>6}  {also}".rstrip("; ")
     lag = lag_text(shard.lag, is_at_least=shard.lag_is_at_least)
-    facts = f"{shard.word:<8} {lag:>6} {_part(shard):>6}"
+    facts = f"{shard.status:<8} {lag:>6} {_part(shard):>6}"
     return f"{facts}  {owner_text(shard, owners):<{owners}} {also}{why_of(shard)}"
 
 

@@ -1,4 +1,4 @@
-"""`sublet status`: shows a word for each shard, how far it is behind, and when it will have caught up."""
+"""`sublet status`: shows a status for each shard, how far it is behind, and when it will have caught up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sublet.command_line.settings_options import add_setting
 from sublet.decisions.counted import counted
 from sublet.decisions.load.sketch import ShardSketch, hottest
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Because, Word
+from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.errors import CheckRefused, SettingsError
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY, watch_of
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from sublet.ports import Ports
 
 DESCRIPTION = """\
-Show how an application stands, worst shard first: a word for each shard, its lag in time, the trend of the lag, when it
-will have caught up, its owner, and the reason for the word. Read-only; works with any lease table of KCL 1, 2 or 3.
+Show how an application stands, worst shard first: each shard's status, its lag in time and the lag's trend, when it
+will have caught up, its owner, and the reason for the status. Read-only; works with any lease table of KCL 1, 2 or 3.
 
   OK        no record waits, or the lag falls
   BEHIND    the position advances, but the lag does not fall
@@ -64,7 +64,7 @@ that one. With --on-failure, a line says how much was set aside there, and until
 For a shard that is not OK, `sublet doctor` says what to do, and `sublet peek` shows the records that wait.
 
 The exit code is 0 if all is well, 1 if a shard is BEHIND, STALLED, FAILING, STOPPED or REWOUND, or a row cannot be
-read, and 2 for an error. It is 1 also for a shard that lags as much as --fail-behind allows, whatever its word, and,
+read, and 2 for an error. It is 1 also for a shard that lags as much as --fail-behind allows, whatever its status, and,
 with --strict, if a shard is UNKNOWN or there are no leases: then 0 means that all is known to be well."""
 
 EXAMPLES = """\
@@ -99,7 +99,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--fail-behind",
         metavar="DURATION",
         type=duration,
-        help="exit with 1 also if a shard lags at least this much, whatever its word",
+        help="exit with 1 also if a shard lags at least this much, whatever its status",
     )
     parser.add_argument(
         "--strict",
@@ -200,7 +200,7 @@ def judged(found: FleetStatus, options: Namespace) -> int:
     late = options.fail_behind is not None and any(
         shard.lag is not None and shard.lag >= options.fail_behind for shard in found.shards
     )
-    unknown = options.strict and (not found.shards or Word.UNKNOWN in found.words)
+    unknown = options.strict and (not found.shards or Status.UNKNOWN in found.statuses)
     return 1 if late or unknown else exit_code(found)
 
 
@@ -258,7 +258,7 @@ def text_of(
     hot: Sequence[ShardSketch] = (),
 ) -> str:
     shards = [shard for shard in worst_first(found.shards) if _is_wanted(shard, options)]
-    open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
+    open_ones = [shard for shard in shards if shard.status is not Status.ENDED]
     if options.json:
         waiting = {} if aside is None else {"set_aside": set_aside_json(aside)}
         warm = {"hot": hot_json(hot)} if hot else {}
@@ -279,7 +279,7 @@ def _is_wanted(shard: ShardStatus, options: Namespace) -> bool:
 
 def _nothing_matches(found: FleetStatus, options: Namespace) -> list[str]:
     """Returns a line that says so if the filters hide all shards that have not ended."""
-    hidden = len(found.shards) - found.words.get(Word.ENDED, 0)
+    hidden = len(found.shards) - found.statuses.get(Status.ENDED, 0)
     filters = [
         *(["--unhealthy"] if options.unhealthy else []),
         *([] if options.behind is None else [f"--behind {age_text(options.behind)}"]),
@@ -294,12 +294,12 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
     left = found.retention_left
     until = "" if left is None else f"; the oldest record that waits is trimmed in {age_text(left)}"
     yield f"{application} at {time_text(found.at)}: {standing_text(found)}{until}"
-    open_ones = [shard for shard in shards if shard.word is not Word.ENDED]
+    open_ones = [shard for shard in shards if shard.status is not Status.ENDED]
     width = max((len(shard.shard_id) for shard in open_ones), default=0)
     width = max(width, SHARD_WIDTH)
     owners = owner_width(open_ones, width + BESIDE_OWNERS)
     if open_ones:
-        yield f"{'shard':<{width}} {'word':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<{owners}} why"
+        yield f"{'shard':<{width}} {'status':<8} {'lag':>6} {'trend':>10} {'caught up':>10}  {'owner':<{owners}} why"
     for shard in open_ones:
         yield _line(shard, width, owners)
     if found.multi_stream:
@@ -312,24 +312,24 @@ def lines_of(found: FleetStatus, shards: Sequence[ShardStatus], application: str
 
 
 def standing_text(found: FleetStatus) -> str:
-    """Returns how many shards have each word, and the worst lag."""
-    words = found.words
-    by_word = ", ".join(f"{words[word]} {word}" for word in WORST_FIRST if word in words)
+    """Returns how many shards have each status, and the worst lag."""
+    counts = found.statuses
+    by_status = ", ".join(f"{counts[each]} {each}" for each in WORST_FIRST if each in counts)
     lag = lag_text(found.lag, is_at_least=found.lag_is_at_least)
     worst = "" if found.lag is None else f"; worst lag {lag}"
-    return f"{by_word or 'no shards'}{worst}"
+    return f"{by_status or 'no shards'}{worst}"
 
 
 def _line(shard: ShardStatus, width: int, owners: int) -> str:
     lag = lag_text(shard.lag, is_at_least=shard.lag_is_at_least)
     trend = "-" if shard.trend is None else f"{shard.trend:+.2f} s/s"
     done = "-" if shard.caught_up_in is None else f"in {age_text(shard.caught_up_in)}"
-    facts = f"{shard.word:<8} {lag:>6} {trend:>10} {done:>10}"
+    facts = f"{shard.status:<8} {lag:>6} {trend:>10} {done:>10}"
     return f"{printable(shard.shard_id):<{width}} {facts}  {owner_text(shard, owners):<{owners}} {why_of(shard)}"
 
 
 def why_of(shard: ShardStatus) -> str:
-    """Returns why the shard has its word, and with what error its handler fails."""
+    """Returns why the shard has its status, and with what error its handler fails."""
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
@@ -340,9 +340,9 @@ def why_of(shard: ShardStatus) -> str:
 def _since_text(shard: ShardStatus) -> str:
     if shard.since is None:
         return ""
-    if shard.because is Because.NOT_ANSWERED:
+    if shard.because is StatusReason.NOT_ANSWERED:
         return f"; since {time_text(shard.since)}"
-    return f", at {time_text(shard.since)}" if shard.because is Because.NOTHING_WAITED else ""
+    return f", at {time_text(shard.since)}" if shard.because is StatusReason.NOTHING_WAITED else ""
 
 
 def _failing_text(shard: ShardStatus) -> str:
@@ -357,4 +357,4 @@ def _paused_text(pause: Pause) -> str:
     return f"{what} ({printable(pause.by)}{until})"
 
 
-COMMAND = Command("status", "show a word for each shard, its lag and its forecast", add_arguments, show_status)
+COMMAND = Command("status", "show a status for each shard, its lag and its forecast", add_arguments, show_status)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sublet.protocol.stream_key import StreamKey
 
 DESCRIPTION = """\
-List the streams of an application that reads several, with a word for each:
+List the streams of an application that reads several, with a status for each:
 
   READ      workers read it
   LEFT      no lease manager has named it for former_streams_wait; its leases wait
@@ -130,11 +130,11 @@ def lines_of(found: Sequence[StreamStanding]) -> Iterable[str]:
         yield "the application has no leases of several streams"
         return
     width = max(len(str(each.stream)) for each in found)
-    yield f"{'stream':<{width}}  {'word':<8} {'leases':>7} {'workers':>8}  named at"
+    yield f"{'stream':<{width}}  {'status':<8} {'leases':>7} {'workers':>8}  named at"
     for each in found:
         named = "-" if each.named_at is None else time_text(each.named_at)
         name = printable(str(each.stream))
-        yield f"{name:<{width}}  {each.word:<8} {len(each.leases):>7} {len(each.owners):>8}  {named}"
+        yield f"{name:<{width}}  {each.status:<8} {len(each.leases):>7} {len(each.owners):>8}  {named}"
 
 
 def stream_json(standing: StreamStanding) -> dict[str, object]:
@@ -143,7 +143,8 @@ def stream_json(standing: StreamStanding) -> dict[str, object]:
         "account": standing.stream.account,
         "created_at": None if (created := standing.stream.created_at) is None else created.isoformat(),
         "key": str(standing.stream),
-        "word": standing.word.value,
+        "status": standing.status.value,
+        "word": standing.status.value,  # its name in 0.2
         "leases": len(standing.leases),
         "workers": list(standing.owners),
         "named_at": None if standing.named_at is None else standing.named_at.isoformat(),

@@ -21,7 +21,7 @@ from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
-    from sublet.operate.redrive import Redriven
+    from sublet.operate.redrive import RedriveProgress
     from sublet.ports import SetAsideStore
 
 DESCRIPTION = """\
@@ -144,7 +144,7 @@ def _store(source: str | None) -> SetAsideStore:
 
 
 @contextmanager
-def shown() -> Iterator[Callable[[Redriven], None]]:
+def shown() -> Iterator[Callable[[RedriveProgress], None]]:
     """Shows a progress bar if there is a terminal and the extra `progress` is installed."""
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield lambda _: None
@@ -155,7 +155,7 @@ def shown() -> Iterator[Callable[[Redriven], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("redrive", total=None)
 
-        def show(so_far: Redriven) -> None:
+        def show(so_far: RedriveProgress) -> None:
             done, failed = counted(so_far.records_done, "record"), counted(so_far.failed, "batch", "batches")
             words = f"redrive: {done}, {failed} failed again"
             bar.update(

@@ -86,7 +86,7 @@ def put_all(producer: Producer, data: Iterable[bytes], key: str | None, show: Ca
     """Puts all data, and shows the records in order, each as soon as it is in the stream, even while this waits for
     more data. Raises StreamError, which says how many records were put before, and whatever `show` raises.
     """
-    shown = _Shown(show)
+    shown = _OrderedOutput(show)
     try:
         for each in data:
             if shown.failure is not None:
@@ -116,7 +116,7 @@ def _with_count(problem: BaseException, before: int) -> BaseException:
     return type(problem)(f"{problem}; {counted(before, 'record before it was', 'records before it were')} put")
 
 
-class _Shown:
+class _OrderedOutput:
     """Shows records in the order of their puts, although several threads report them.
 
     count    how many records were shown

@@ -11,14 +11,14 @@ from sublet.operate.shown import time_text
 from sublet.protocol.control import Order, Pause
 
 if TYPE_CHECKING:
-    from sublet.operate.pausing import Ordered
+    from sublet.operate.pausing import OrderedPause
     from sublet.protocol.lease import Lease
 
 NAMED_MAX = 3
 """How many leases a line of progress names at most."""
 
 
-def ordered_lines(application: str, ordered: Ordered) -> Iterable[str]:
+def ordered_lines(application: str, ordered: OrderedPause) -> Iterable[str]:
     """Yields what was ordered and for how many leases, then the leases that are still held, and the pauses that it
     replaces.
     """
@@ -39,14 +39,14 @@ def _ends(pause: Pause) -> str:
     return "" if pause.until is None else f" until {time_text(pause.until)}"
 
 
-def _released(ordered: Ordered) -> str:
+def _released(ordered: OrderedPause) -> str:
     """Says whether the one lease was released."""
     if not ordered.held:
         return f"no worker holds {', '.join(lease.lease_key for lease in ordered.leases)}"
     return "; ".join(f"{_owner(lease)} still holds {lease.lease_key}" for lease in ordered.held)
 
 
-def ordered_json(application: str, ordered: Ordered) -> dict[str, object]:
+def ordered_json(application: str, ordered: OrderedPause) -> dict[str, object]:
     pause = ordered.pause
     return {
         "application": application,

@@ -12,8 +12,8 @@ from sublet.operate.shown import age_text
 
 if TYPE_CHECKING:
     from sublet.operate.positions.planned_seek import PlannedSeek
-    from sublet.operate.rules.seek import Move
-    from sublet.operate.rules.seek_estimate import Extent, SeekEstimate
+    from sublet.operate.rules.seek import LeaseMove
+    from sublet.operate.rules.seek_estimate import EstimateTotal, SeekEstimate
     from sublet.protocol.lease import Position
 
 SHARD_WIDTH, EXTENT_WIDTH = 22, 27
@@ -48,7 +48,7 @@ def plan_lines(found: PlannedSeek, now: datetime) -> Iterable[str]:
 def plan_json(found: PlannedSeek) -> dict[str, object]:
     """Returns the plan as JSON, with null for estimates that are not known."""
 
-    def as_json(move: Move) -> dict[str, object]:
+    def as_json(move: LeaseMove) -> dict[str, object]:
         known = found.in_time.get(move.lease_key)
         estimate = found.estimate.moves.get(move.lease_key)
         handled_to = None if known is None or known.handled_to is None else known.handled_to.isoformat()
@@ -84,7 +84,7 @@ def _estimate_json(estimate: SeekEstimate) -> dict[str, object]:
     }
 
 
-def _extent_json(extent: Extent) -> dict[str, object]:
+def _extent_json(extent: EstimateTotal) -> dict[str, object]:
     """`unknown`: the number of shards of which nothing is known."""
     return {
         "shards": extent.shards,

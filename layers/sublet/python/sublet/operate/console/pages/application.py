@@ -11,25 +11,25 @@ from sublet.decisions.status.shard_status import WORST_FIRST
 from sublet.operate.console.console import Console, opened
 from sublet.operate.console.graph import Graph, graph_of
 from sublet.operate.console.rendering import bytes_text, page
-from sublet.operate.console.shard_rows import DEPTH_MAX, UNHEALTHY, ShardChoice, page_of, words_of
-from sublet.operate.console.watching import Seen
+from sublet.operate.console.shard_rows import DEPTH_MAX, UNHEALTHY, ShardChoice, page_of, statuses_of
+from sublet.operate.console.watching import ApplicationView
 from sublet.operate.rules.last_hour import LastHour, by_minute
 from sublet.operate.shown import age_text
 
 
 def show(console: Console, request: Request) -> Response:
     application = opened(console, request.path_params["application"])
-    seen = console.watching.seen(application.name) or Seen()
+    seen = console.watching.seen(application.name) or ApplicationView()
     asked = request.query_params
     number = asked.get("page", "1")
     choice = ShardChoice(
         asked.get("q", "").strip(),
-        asked.get("word", ""),
+        asked.get("status", ""),
         asked.get("sort", "worst"),
         int(number) if number.isdecimal() and len(number) < 6 else 1,
     )
     status = seen.status
-    words = {} if status is None else words_of(status)
+    statuses = {} if status is None else statuses_of(status)
     return page(
         request,
         "application.html",
@@ -39,9 +39,9 @@ def show(console: Console, request: Request) -> Response:
         choice=choice,
         unhealthy=UNHEALTHY,
         depth_max=DEPTH_MAX,
-        all_words=WORST_FIRST,
-        words=words,
-        worst=next(iter(words), None),
+        all_statuses=WORST_FIRST,
+        statuses=statuses,
+        worst=next(iter(statuses), None),
         shards=None if status is None else page_of(status, choice),
         graphs=graphs_of(seen.hour, console.clock.now()),
         tab="shards",

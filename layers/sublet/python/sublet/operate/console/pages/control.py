@@ -15,7 +15,7 @@ from sublet.operate.console.console import Console, opened
 from sublet.operate.console.controlling import command_of, pause_text, pausing_of
 from sublet.operate.console.forms import Form
 from sublet.operate.console.pages.positions import shards_of, with_stream
-from sublet.operate.console.plans import Prepared
+from sublet.operate.console.plans import PreparedChange
 from sublet.operate.console.rendering import page
 from sublet.operate.pausing import ends_at
 from sublet.protocol.control import Pause
@@ -122,7 +122,7 @@ def _shard(form: Form) -> str:
 
 
 def _planned(
-    console: Console, application: OpenApplication, what: str, command: str, prepare: Callable[[], Prepared]
+    console: Console, application: OpenApplication, what: str, command: str, prepare: Callable[[], PreparedChange]
 ) -> Response:
     plan = console.plans.begin(application.name, "control", what, command, prepare)
     return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)

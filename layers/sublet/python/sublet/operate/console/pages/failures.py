@@ -12,7 +12,7 @@ from sublet.operate.console.console import Console, opened
 from sublet.operate.console.forms import Form
 from sublet.operate.console.redriving import prepare_redrive, redrive_command
 from sublet.operate.console.rendering import LIVE_HEADER, page
-from sublet.operate.console.watching import Seen
+from sublet.operate.console.watching import ApplicationView
 from sublet.operate.redrive_text import rate_of
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 
@@ -22,7 +22,7 @@ LISTED = 200
 def show(console: Console, request: Request) -> Response:
     """Counts what was set aside when the page is opened, but not at each refresh."""
     application = opened(console, request.path_params["application"])
-    seen = console.watching.seen(application.name) or Seen()
+    seen = console.watching.seen(application.name) or ApplicationView()
     shards = () if seen.status is None else seen.status.shards
     failing = sorted(
         (shard for shard in shards if shard.attempts or shard.crashes or shard.lost is not None),

@@ -9,13 +9,13 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from sublet.decisions.status.shard_status import BAD_WORDS, NOTHING, WORST_FIRST
-from sublet.decisions.status.shard_verdict import Word
+from sublet.decisions.status.shard_status import BAD_STATUSES, NOTHING, WORST_FIRST
+from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.console.console import Console
 from sublet.operate.console.graph import Graph
 from sublet.operate.console.pages.application import lag_graph
 from sublet.operate.console.rendering import page
-from sublet.operate.console.shard_rows import words_of
+from sublet.operate.console.shard_rows import statuses_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class ApplicationRow:
 
     name: str
     problem: str
-    worst: Word | None
-    words: Mapping[Word, int]
+    worst: Status | None
+    statuses: Mapping[Status, int]
     lag: timedelta | None
     lag_is_at_least: bool
     workers: int
@@ -45,7 +45,7 @@ def show(console: Console, request: Request) -> Response:
         "overview.html",
         rows=rows,
         is_looking=any(row.worst is None and not row.problem for row in rows),
-        bad=sum(1 for row in rows if row.worst in BAD_WORDS or row.problem),
+        bad=sum(1 for row in rows if row.worst in BAD_STATUSES or row.problem),
         application=None,
     )
 
@@ -56,13 +56,13 @@ def _row(console: Console, name: str) -> ApplicationRow:
     graph = lag_graph(seen.hour, console.clock.now())
     if status is None:
         return ApplicationRow(name, seen.problem, None, {}, None, False, 0, graph)
-    words = words_of(status)
-    worst = next(iter(words), None)
+    statuses = statuses_of(status)
+    worst = next(iter(statuses), None)
     return ApplicationRow(
         name,
         seen.problem,
         worst,
-        words,
+        statuses,
         status.lag,
         status.lag_is_at_least,
         len(status.workers),
@@ -72,5 +72,5 @@ def _row(console: Console, name: str) -> ApplicationRow:
 
 
 def _badness(row: ApplicationRow) -> tuple[bool, int, timedelta, str]:
-    word = len(WORST_FIRST) if row.worst is None else WORST_FIRST.index(row.worst)
-    return not row.problem, word, -(row.lag or NOTHING), row.name
+    rank = len(WORST_FIRST) if row.worst is None else WORST_FIRST.index(row.worst)
+    return not row.problem, rank, -(row.lag or NOTHING), row.name

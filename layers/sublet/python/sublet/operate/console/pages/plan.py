@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sublet.operate.console.console import Console, opened
 from sublet.operate.console.forms import Form
-from sublet.operate.console.plans import Plan
+from sublet.operate.console.plans import ChangePlan
 from sublet.operate.console.rendering import address_of, page, problem
 
 SHOWN_ROWS = 500
@@ -38,7 +38,7 @@ def execute(console: Console, request: Request, form: Form) -> Response:
     return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
 
-def _page(console: Console, request: Request, plan: Plan, said: str) -> Response:
+def _page(console: Console, request: Request, plan: ChangePlan, said: str) -> Response:
     application = opened(console, plan.application)
     return page(
         request,

@@ -46,7 +46,7 @@ class ShownRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RecordsRequest:
     """The operator's request."""
 
     shard: str = ""
@@ -60,7 +60,7 @@ def show(console: Console, request: Request) -> Response:
     application = opened(console, request.path_params["application"])
     asked = request.query_params
     count = asked.get("n", "")
-    wish = Wish(
+    wish = RecordsRequest(
         asked.get("shard", "").strip(),
         asked.get("from", "").strip(),
         asked.get("key", ""),
@@ -94,7 +94,7 @@ def show(console: Console, request: Request) -> Response:
     )
 
 
-def _start(application: OpenApplication, wish: Wish) -> PeekStart | None:
+def _start(application: OpenApplication, wish: RecordsRequest) -> PeekStart | None:
     """Returns None if the shard is handled to its end. Raises what Stream and LeaseTable raise, and SeekRefused."""
     if not application.streams:
         raise SeekRefused(
@@ -106,7 +106,7 @@ def _start(application: OpenApplication, wish: Wish) -> PeekStart | None:
     return start_at_lease(wish.shard, application.name, ports)
 
 
-def _found(application: OpenApplication, wish: Wish, start: PeekStart | None) -> Iterable[UserRecord]:
+def _found(application: OpenApplication, wish: RecordsRequest, start: PeekStart | None) -> Iterable[UserRecord]:
     """Raises what Stream raises."""
     if start is None:
         return ()

@@ -14,7 +14,7 @@ from sublet.errors import ShardNotFound, SubletError
 from sublet.operate.console.applications import OpenApplication
 from sublet.operate.console.console import Console, opened
 from sublet.operate.console.rendering import LIVE_HEADER, page
-from sublet.operate.console.watching import Seen
+from sublet.operate.console.watching import ApplicationView
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.operate.rules.shard_history import NOT_KEPT, ShardEvent, shard_history
 from sublet.protocol.control import NO_CONTROL
@@ -25,7 +25,7 @@ EVENTS_MAX = 50
 
 def show(console: Console, request: Request) -> Response:
     application = opened(console, request.path_params["application"])
-    seen = console.watching.seen(application.name) or Seen()
+    seen = console.watching.seen(application.name) or ApplicationView()
     shards = {} if seen.status is None else {shard.shard_id: shard for shard in seen.status.shards}
     name = request.path_params["shard"]
     if seen.status is None and seen.problem:

@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from sublet.operate.console.console import Console, opened
 from sublet.operate.console.rendering import page
-from sublet.operate.console.watching import Seen
+from sublet.operate.console.watching import ApplicationView
 
 LISTED = 200
 
 
 def show(console: Console, request: Request) -> Response:
     application = opened(console, request.path_params["application"])
-    seen = console.watching.seen(application.name) or Seen()
+    seen = console.watching.seen(application.name) or ApplicationView()
     held = None if seen.status is None else seen.status.distribution
     workers = () if held is None else tuple(sorted(held.workers, key=lambda worker: -worker.leases))
     return page(
