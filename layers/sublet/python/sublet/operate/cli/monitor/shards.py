@@ -23,8 +23,8 @@ from sublet.settings import DEFINITIONS
 DESCRIPTION = """\
 Show an application's shards as a tree, through every split and merge that its leases still know: each shard's status,
 its lag, its part of the hash key range, its owner, and why it has that status. A merged shard is under the first of
-its parents and names the other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says what
-the statuses mean.
+its parents and names the other. Read-only; works with any lease table of KCL 1, 2 or 3. `sublet status --help` says
+what the statuses mean.
 
 sublet's own workers write their lag into the lease table. For other rows, such as those of Java's KCL, --probe asks the
 stream. If the application reads several streams, --stream shows only one.
