@@ -109,7 +109,7 @@ class FleetStatus:
         return Counter(shard.status for shard in self.shards)
 
     @property
-    def statuses(self) -> Mapping[Status, int]:
+    def words(self) -> Mapping[Status, int]:
         """`statuses`, by its name in 0.2."""
         return self.statuses
 
