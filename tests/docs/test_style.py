@@ -14,7 +14,7 @@ LINE_MAX = 130
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
 
-@pytest.mark.parametrize("document", [each for each in DOCUMENTS if each.name != "benchmarks.md"], ids=name_of)
+@every_document
 def test_lines_are_short_enough_to_read_a_diff(document: Path) -> None:
     """But the rows of a table, which Markdown does not let go on in the next line."""
     lines = enumerate(document.read_text().splitlines(), 1)
