@@ -8,7 +8,7 @@ import shutil
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from statistics import median
 from tempfile import mkdtemp
 from typing import Any
@@ -101,10 +101,10 @@ def _agg_rows(records: Iterable[dict[str, Any]], shard_id: str, stream: str) -> 
         )
 
 
-@cache
 def _aws_kinesis_agg() -> Callable[..., Iterable[dict[str, Any]]]:
     """Imports the library from the peers' environment; whatever this environment has too is imported from here."""
-    sys.path += map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
+    found = map(str, PEERS.parent.parent.glob("lib/python3*/site-packages"))
+    sys.path += [folder for folder in found if folder not in sys.path]
     from aws_kinesis_agg.deaggregator import iter_deaggregate_records  # noqa: PLC0415 -- not a dependency of ours
 
     return iter_deaggregate_records  # type: ignore[no-any-return]
