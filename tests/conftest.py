@@ -8,6 +8,7 @@ by chance and prints how to repeat a failure.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from functools import cache
 
@@ -39,6 +40,10 @@ settings.load_profile("repeatable")
 # `timeout_func_only` limits a test's call, and these two its setup and its teardown. What pytest does in between has no
 # limit: one that ran out while pytest wrote a report would end the whole run.
 pytest_runtest_setup = pytest_runtest_teardown = pytest_timeout.pytest_runtest_call
+
+# The CDK checks each template with an engine that takes 5 s of CPU to start, once a process, and only warns.
+# tests/infra/test_cfn_lint.py checks all templates, and fails.
+os.environ.setdefault("CDK_VALIDATION", "false")
 
 
 def pytest_collection_finish() -> None:

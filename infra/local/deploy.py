@@ -26,6 +26,7 @@ REPORT_TAIL = 30
 
 # The part of our environment that the CDK and its app inherit: no credentials, and nothing about AWS.
 INHERITED = (
+    "CDK_VALIDATION",
     "HOME",
     "LANG",
     "PATH",
