@@ -14,6 +14,7 @@ from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import adopt_stream
 from sublet.engine.manager.look import look
+from sublet.engine.manager.tick import LeaseManager
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableUnavailable,
@@ -259,8 +260,7 @@ def test_overlapping_ticks_create_and_dispatch_each_lease_once() -> None:
     plans = []
     for manager, seen in zip((first, second), looks, strict=True):
         ports = replace(manager.ports, table=_SeenAs(world, seen.scan))  # type: ignore[arg-type]
-        replaced = replace(manager, ports=ports)
-        plans.append(replaced.tick())
+        plans.append(LeaseManager(ports, world.dispatcher, manager.settings).tick())
     assert [plan.created for plan in plans] == [3, 0]
     assert claimed(world) == [SHARD, SHARD_1, SHARD_2]
     windows = [world.tasks.spawn(lambda item=item: world.window(item)) for item in world.dispatcher.take()]  # type: ignore[misc]

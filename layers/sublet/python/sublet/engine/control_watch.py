@@ -21,7 +21,7 @@ class ControlWatch:
     """
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+        self._clock, self._log, self._store = ports.clock, ports.log, ports.control
         self._lock = ports.tasks.lock()
         """Guards all fields below; `_known` may be read without it. Held during a read: windows that ask at once read
         once.
@@ -45,7 +45,7 @@ class ControlWatch:
     def current(self) -> Control:
         """The control, at most READ_EVERY old."""
         with self._lock:
-            now = self._ports.clock.steady()
+            now = self._clock.steady()
             if self._read_at is not None and now - self._read_at < READ_EVERY:
                 return self._known
             return self._read()
@@ -59,20 +59,20 @@ class ControlWatch:
         """The moment by the store's clock, as far as its last answer says. Pauses end by it, whatever this machine's
         says.
         """
-        return self._ports.clock.now() - self._ahead
+        return self._clock.now() - self._ahead
 
     def _read(self) -> Control:
-        store = self._ports.control
+        store = self._store
         if store is None:
             return self._known
-        self._read_at = self._ports.clock.steady()
+        self._read_at = self._clock.steady()
         try:
             self._known, self._has_warned = store.control(), False
-            self._ahead = ahead_by(self._ports.clock.now(), store.answered_at)
+            self._ahead = ahead_by(self._clock.now(), store.answered_at)
         except (ControlUnreadable, CallFailed) as problem:
             if not self._has_warned:
                 self._has_warned = True
-                self._ports.log.warning(
+                self._log.warning(
                     "could not read what an operator has ordered; the last control that was read counts",
                     error=type(problem).__name__,
                     problem=str(problem),

@@ -100,7 +100,7 @@ class StrayAggregates:
     """Aggregates outside their shard's hash key range. When one arrives, asks the stream whether it may be dropped."""
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+        self._stream, self._clock, self._tasks, self._log = ports.stream, ports.clock, ports.tasks, ports.log
         self._lock = ports.tasks.lock()
         """Guards all fields below. Held while the stream is described, so that one question serves every lease."""
         self._known = Placement()
@@ -128,7 +128,7 @@ class StrayAggregates:
                 self._ask()
                 why = why_kept(arrived, self._known)
             if why is not None and why is not self._logged:
-                self._ports.log.warning(
+                self._log.warning(
                     "aggregates outside their shard's hash key range are kept",
                     why=why.value,
                     sequence_number=record.sequence_number,
@@ -140,7 +140,7 @@ class StrayAggregates:
         """Waits if the next question is due soon: Kinesis gives its time in whole seconds, so an answer may seem older
         than the record that it is about.
         """
-        now = self._ports.clock.steady()
+        now = self._clock.steady()
         if self._asked_at is not None and now - self._asked_at > FORGET_AFTER:
             self._pause = None
         if self._asked_at is None or self._pause is None:
@@ -149,16 +149,16 @@ class StrayAggregates:
         if due_in > WAITED_FOR:
             return False
         if due_in > timedelta(0):
-            self._ports.tasks.signal().wait(due_in)
+            self._tasks.signal().wait(due_in)
         return True
 
     def _ask(self) -> None:
         """If the stream refuses, nothing is known and nothing is dropped."""
-        self._pause, self._asked_at = ask_again_after(self._pause), self._ports.clock.steady()
+        self._pause, self._asked_at = ask_again_after(self._pause), self._clock.steady()
         try:
-            self._known = self._known.with_description(self._ports.stream.describe())
+            self._known = self._known.with_description(self._stream.describe())
         except CallFailed as problem:
-            self._ports.log.warning("not known who places the stream's records", problem=str(problem))
+            self._log.warning("not known who places the stream's records", problem=str(problem))
 
 
 class NamedLocks:

@@ -5,8 +5,8 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 
 from sublet.decisions.manager.probe import Probe, ProbeResult
 from sublet.decisions.manager.unread_shards import (
@@ -37,84 +37,91 @@ BOUNDS = ReadBounds(
     is_enough=lambda probe: probe.answer is not ProbeResult.UNKNOWN,
 )
 
+NOTHING_ASKED: Mapping[str, Probe] = MappingProxyType({})
 
-@dataclass(slots=True)
+
 class TickProbes:
     """The probes of one tick. `leases`: all leases of its scan. `asked`: the shards that it probed before its
     dispatch.
     """
 
-    ports: Ports
-    settings: Settings
-    leases: Sequence[Lease]
-    unread: Mapping[str, UnreadShard]
-    asked: Mapping[str, Probe] = field(default_factory=dict)
-    bounds: ReadBounds = BOUNDS
+    def __init__(
+        self,
+        ports: Ports,
+        settings: Settings,
+        leases: Sequence[Lease],
+        unread: Mapping[str, UnreadShard],
+        asked: Mapping[str, Probe] = NOTHING_ASKED,
+        bounds: ReadBounds = BOUNDS,
+    ) -> None:
+        self._stream, self._sightings = ports.stream, ports.sightings
+        self._clock, self._metrics, self._log = ports.clock, ports.metrics, ports.log
+        self._side_by_side = SideBySide(ports, bounds)
+        self._checkpoint_interval = settings.checkpoint_interval
+        self._leases, self._unread, self._asked = leases, unread, asked
 
     def probe(self, chosen: ProbeSelection, stopped: Collection[str], retention: timedelta) -> None:
         """Put as a metric how long the worst shard has stood still, and remember it for the next tick. `stopped`: keys
         of paused leases.
         """
         probes = self.look_into(chosen)
-        now = self.ports.clock.now()
-        standing = stand_still(probes, self.unread, now, self.settings.checkpoint_interval)
-        _report(not_merely_paused(standing, stopped, retention), self.ports)
-        quiet = [probe for probe in self.asked.values() if probe.answer is ProbeResult.QUIET]
-        self._remember(remembered(self.leases, [*probes, *quiet], self.unread, now))
+        now = self._clock.now()
+        standing = stand_still(probes, self._unread, now, self._checkpoint_interval)
+        self._report(not_merely_paused(standing, stopped, retention))
+        quiet = [probe for probe in self._asked.values() if probe.answer is ProbeResult.QUIET]
+        self._remember(remembered(self._leases, [*probes, *quiet], self._unread, now))
 
     def look_into(self, chosen: ProbeSelection) -> Sequence[Probe]:
         """Reads a page of each shard, then another page, while there is time. Skips shards that this tick has probed
         already.
         """
-        first = first_probes(chosen, self.unread)
-        asked = [self.asked[key] for key in first if key in self.asked]
-        probes = {key: probe for key, probe in first.items() if key not in self.asked}
-        readers = {key: self.ports.stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()}
-        found, _ = SideBySide(self.ports, self.bounds).read(probes, readers)
+        first = first_probes(chosen, self._unread)
+        asked = [self._asked[key] for key in first if key in self._asked]
+        probes = {key: probe for key, probe in first.items() if key not in self._asked}
+        readers = {key: self._stream.reader(probe.lease.shard_id, probe.at) for key, probe in probes.items()}
+        found, _ = self._side_by_side.read(probes, readers)
         return [*found.values(), *asked]
 
     def _remember(self, now_unread: Mapping[str, UnreadShard]) -> None:
         """Stores the findings if they differ, so an idle fleet writes nothing. A write that fails does not fail the
         tick.
         """
-        if now_unread == self.unread:
+        if now_unread == self._unread:
             return
         try:
-            self.ports.sightings.keep_unread(now_unread)
+            self._sightings.keep_unread(now_unread)
         except CallFailed as problem:
-            self.ports.log.warning("could not remember which shards stand still", problem=str(problem))
+            self._log.warning("could not remember which shards stand still", problem=str(problem))
 
+    def _report(self, standing: Sequence[StandsStill]) -> None:
+        for metric in (Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE):
+            self._metrics.put(metric, 0)  # an alarm needs a current value, so a tick without trouble puts a zero
+        for one in standing:
+            shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
+            metric = Metric.OWNER_STALLED_AGE if one.is_held else Metric.UNREAD_AGE
+            self._metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None)
+            if not one.is_held:  # of a held lease, its owner puts this
+                self._metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
+            if is_trouble:
+                if is_of_several(shard_id):
+                    self._metrics.put(Metric.STREAM_STALLED_AGE, one.age // MILLISECOND, shard_id=shard_id)
+                self._warn(one)
 
-def _report(standing: Sequence[StandsStill], ports: Ports) -> None:
-    for metric in (Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE):
-        ports.metrics.put(metric, 0)  # an alarm needs a current value, so a tick without trouble puts a zero
-    for one in standing:
-        shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
-        metric = Metric.OWNER_STALLED_AGE if one.is_held else Metric.UNREAD_AGE
-        ports.metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None)
-        if not one.is_held:  # of a held lease, its owner puts this
-            ports.metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
-        if is_trouble:
-            if is_of_several(shard_id):
-                ports.metrics.put(Metric.STREAM_STALLED_AGE, one.age // MILLISECOND, shard_id=shard_id)
-            _warn(one, ports)
-
-
-def _warn(one: StandsStill, ports: Ports) -> None:
-    lease, seconds = one.lease, int(one.age.total_seconds())
-    if one.is_held:
-        ports.log.warning(
-            "a shard has records, its owner heartbeats, and its checkpoint stands still",
-            shard_id=lease.shard_id,
-            owner=lease.actual_owner,
-            seconds=seconds,
-            checkpoint=str(lease.checkpoint),
-        )
-    else:
-        ports.log.warning(
-            "a shard has records, and no worker reads it",
-            shard_id=lease.shard_id,
-            seconds=seconds,
-            checkpoint=str(lease.checkpoint),
-            crashes=lease.crashes,
-        )
+    def _warn(self, one: StandsStill) -> None:
+        lease, seconds = one.lease, int(one.age.total_seconds())
+        if one.is_held:
+            self._log.warning(
+                "a shard has records, its owner heartbeats, and its checkpoint stands still",
+                shard_id=lease.shard_id,
+                owner=lease.actual_owner,
+                seconds=seconds,
+                checkpoint=str(lease.checkpoint),
+            )
+        else:
+            self._log.warning(
+                "a shard has records, and no worker reads it",
+                shard_id=lease.shard_id,
+                seconds=seconds,
+                checkpoint=str(lease.checkpoint),
+                crashes=lease.crashes,
+            )

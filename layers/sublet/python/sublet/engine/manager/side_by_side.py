@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -32,15 +32,14 @@ class ReadBounds:
     is_enough: Callable[[Probe], bool]
 
 
-@dataclass(slots=True)
 class SideBySide:
-    """One look into many shards. `is_refused`: Kinesis refused a shard with a permanent error, so no other shard was
-    asked.
-    """
+    """One look into many shards."""
 
-    ports: Ports
-    bounds: ReadBounds
-    is_refused: bool = field(default=False, init=False)
+    def __init__(self, ports: Ports, bounds: ReadBounds) -> None:
+        self._clock, self._tasks, self._metrics, self._log = ports.clock, ports.tasks, ports.metrics, ports.log
+        self._bounds = bounds
+        self._is_refused = False
+        """Kinesis refused a shard with a permanent error, so no other shard is asked."""
 
     def read(
         self, probes: Mapping[str, Probe], readers: Mapping[str, ShardReader]
@@ -48,14 +47,14 @@ class SideBySide:
         """The probes as far as they have come, and the keys of those whose readers failed. Each shard has a probe and a
         reader of the same key. An empty page that lags is no answer, so its shard is read further.
         """
-        ends = self.ports.clock.steady() + self.bounds.lasts
+        ends = self._clock.steady() + self._bounds.lasts
         found, failed = dict(probes), set[str]()
-        for turn in range(self.bounds.pages):
-            pending = [key for key in readers if key not in failed and not self.bounds.is_enough(found[key])]
-            is_over = self.is_refused or self.ports.clock.steady() >= ends
+        for turn in range(self._bounds.pages):
+            pending = [key for key in readers if key not in failed and not self._bounds.is_enough(found[key])]
+            is_over = self._is_refused or self._clock.steady() >= ends
             if not pending or is_over:
                 break
-            if turn and self.ports.tasks.signal().wait(self.bounds.pause):
+            if turn and self._tasks.signal().wait(self._bounds.pause):
                 break
             for pages in self._round(pending, found, readers, ends):
                 found.update({key: probe for key, probe in pages.items() if probe is not None})
@@ -70,10 +69,10 @@ class SideBySide:
         ends: datetime,
     ) -> Sequence[Mapping[str, Probe | None]]:
         """Reads a page of each shard. Every task reads its part of the shards one after the other."""
-        parts = [pending[first :: self.bounds.at_once] for first in range(min(self.bounds.at_once, len(pending)))]
+        parts = [pending[first :: self._bounds.at_once] for first in range(min(self._bounds.at_once, len(pending)))]
         if len(parts) == 1:
             return [self._part(parts[0], probes, readers, ends)]
-        tasks = [self.ports.tasks.spawn(partial(self._part, part, probes, readers, ends)) for part in parts]
+        tasks = [self._tasks.spawn(partial(self._part, part, probes, readers, ends)) for part in parts]
         return [task.result() for task in tasks]
 
     def _part(
@@ -85,7 +84,7 @@ class SideBySide:
     ) -> Mapping[str, Probe | None]:
         read: dict[str, Probe | None] = {}
         for key in part:
-            if self.is_refused or self.ports.clock.steady() >= ends:
+            if self._is_refused or self._clock.steady() >= ends:
                 break
             read[key] = self._next_page(probes[key], readers[key])
         return read
@@ -95,21 +94,20 @@ class SideBySide:
         read.
         """
         try:
-            page = reader.read(self.bounds.limit)
+            page = reader.read(self._bounds.limit)
         except CallFailed as refused:
-            if not isinstance(refused, TransientError | ShardNotFound) and not self.is_refused:
-                self.is_refused = True
-                _report_refusal(probe.lease, refused, self.ports)
+            if not isinstance(refused, TransientError | ShardNotFound) and not self._is_refused:
+                self._is_refused = True
+                self._report_refusal(probe.lease, refused)
             return None
-        return None if isinstance(page, Refusal) else probe.after(page, self.ports.clock.now())
+        return None if isinstance(page, Refusal) else probe.after(page, self._clock.now())
 
-
-def _report_refusal(lease: Lease, refused: CallFailed, ports: Ports) -> None:
-    """Logs and counts a permanent refusal. Callers leave out shards that are gone, which the cleanup finds."""
-    ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
-    ports.log.error(
-        "could not look into a shard",
-        shard_id=lease.shard_id,
-        error=type(refused).__name__,
-        problem=str(refused),
-    )
+    def _report_refusal(self, lease: Lease, refused: CallFailed) -> None:
+        """Logs and counts a permanent refusal. Callers leave out shards that are gone, which the cleanup finds."""
+        self._metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
+        self._log.error(
+            "could not look into a shard",
+            shard_id=lease.shard_id,
+            error=type(refused).__name__,
+            problem=str(refused),
+        )

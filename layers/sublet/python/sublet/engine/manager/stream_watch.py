@@ -5,7 +5,7 @@ shards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -24,7 +24,7 @@ from sublet.errors import (
     StreamNotFound,
     StreamUnavailable,
 )
-from sublet.ports import Ports, Stream, Streams
+from sublet.ports import Ports, Stream
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import Settings, StartPosition
@@ -52,24 +52,19 @@ class _StreamListing:
     at: datetime
 
 
-@dataclass(slots=True)
 class StreamWatch:
     """What one process knows about the streams. Not thread-safe: its ticks do not overlap."""
 
-    ports: Ports
-    settings: Settings
-    pacer: Pacer = field(init=False)
-    _found: FoundStreams | None = field(default=None, init=False)
-    _found_at: datetime | None = field(default=None, init=False)
-    _listings: dict[StreamKey, _StreamListing] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        self.pacer = Pacer(self.ports.clock, self.ports.tasks)
-
-    @property
-    def _streams(self) -> Streams:
-        assert self.ports.streams is not None, "of an application of several streams"
-        return self.ports.streams
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        assert ports.streams is not None, "of an application of several streams"
+        self.pacer = Pacer(ports.clock, ports.tasks)
+        self._streams, self._sightings = ports.streams, ports.sightings
+        self._clock, self._tasks, self._log = ports.clock, ports.tasks, ports.log
+        self._create_leases = partial(create_leases, ports=ports)
+        self._settings = settings
+        self._found: FoundStreams | None = None
+        self._found_at: datetime | None = None
+        self._listings: dict[StreamKey, _StreamListing] = {}
 
     def look(
         self, leased: frozenset[StreamKey], known: Mapping[StreamKey, KnownStream], now: datetime
@@ -84,7 +79,7 @@ class StreamWatch:
         Raises what Streams raises if no stream can be listed.
         """
         found = self._find(known)
-        noted = dict(to_note(found.streams, known, now, self.settings.former_streams_wait))
+        noted = dict(to_note(found.streams, known, now, self._settings.former_streams_wait))
         known = {**known, **noted}
         due = self._due(found.streams)
         answers = self._make_all([partial(self._list, each, each.stream in leased) for each in due])
@@ -105,7 +100,7 @@ class StreamWatch:
     def create(self, leases: Iterable[NewLease]) -> int:
         """The leases of each stream in their order, and several streams at once. Returns how many we created."""
         parts = by_stream((new.lease.lease_key, new) for new in leases).values()
-        return sum(self._make_all([partial(create_leases, part, self.ports) for part in parts]))
+        return sum(self._make_all([partial(self._create_leases, part) for part in parts]))
 
     def is_there(self, lease_key: str) -> bool:
         """Whether the lease's stream still exists. Another stream of the same name does not count, because its shards
@@ -116,7 +111,7 @@ class StreamWatch:
         try:
             self._paced(stream).describe()
         except CallFailed as problem:
-            self.ports.log.warning(
+            self._log.warning(
                 "a lease is not deleted: its stream is not described",
                 lease_key=lease_key,
                 problem=str(problem),
@@ -125,7 +120,7 @@ class StreamWatch:
         return True
 
     def _find(self, known: Mapping[StreamKey, KnownStream]) -> FoundStreams:
-        now, again_after = self.ports.clock.steady(), self.settings.stream_discovery_interval
+        now, again_after = self._clock.steady(), self._settings.stream_discovery_interval
         if self._found is not None and self._found_at is not None and now - self._found_at < again_after:
             return self._found
         try:
@@ -133,7 +128,7 @@ class StreamWatch:
         except CallFailed as problem:
             if self._found is None or not may_pass(problem):
                 raise
-            self.ports.log.warning("could not look for streams", problem=str(problem))
+            self._log.warning("could not look for streams", problem=str(problem))
             return self._found
         self._log_changes(found, known)
         self._found, self._found_at = found, now
@@ -143,19 +138,19 @@ class StreamWatch:
         before = None if self._found is None else {each.stream for each in self._found.streams}
         streams = {each.stream for each in found.streams}
         for stream in sorted(streams - (known.keys() if before is None else before)):
-            self.ports.log.info("stream found", stream=str(stream))
+            self._log.info("stream found", stream=str(stream))
         for stream in sorted((before or set()) - streams):
             self._listings.pop(stream, None)
-            self.ports.log.warning(
+            self._log.warning(
                 "a stream no longer exists, or the setting streams does not name it: its leases wait",
                 stream=str(stream),
             )
         if found.missing and (self._found is None or self._found.missing != found.missing):
-            self.ports.log.warning("the setting streams names streams that do not exist", streams=list(found.missing))
+            self._log.warning("the setting streams names streams that do not exist", streams=list(found.missing))
 
     def _due(self, streams: Iterable[ChosenStream]) -> list[ChosenStream]:
         """The streams to list in this tick: new ones, and those whose listing is the oldest."""
-        now = self.ports.clock.steady()
+        now = self._clock.steady()
         streams = tuple(streams)
         new = [each for each in streams if each.stream not in self._listings]
         old = [
@@ -200,15 +195,15 @@ class StreamWatch:
         """What to write about the stream; empty if nothing has changed."""
         before = known.get(stream, KnownStream(now))
         if isinstance(answer, tuple):
-            self._listings[stream] = _StreamListing(answer, self.ports.clock.steady())
+            self._listings[stream] = _StreamListing(answer, self._clock.steady())
             return {} if before.gone_at is None else {stream: replace(before, gone_at=None)}
         if isinstance(answer, StreamNotFound) and before.gone_at is None:
-            self.ports.log.warning(
+            self._log.warning(
                 "a stream is gone: no worker is sent to its leases", stream=str(stream), problem=str(answer)
             )
             return {stream: replace(before, gone_at=now)}
         if not isinstance(answer, StreamNotFound):
-            self.ports.log.warning("could not list a stream's shards", stream=str(stream), problem=str(answer))
+            self._log.warning("could not list a stream's shards", stream=str(stream), problem=str(answer))
         return {}
 
     def _describe(
@@ -217,7 +212,7 @@ class StreamWatch:
         """Describes the few streams whose descriptions are the oldest, to see whether Kinesis places their records
         itself.
         """
-        now = self.ports.clock.now()
+        now = self._clock.now()
         ages = {
             each.stream: None if (last := known[each.stream].placement.last) is None else now - last.at
             for each in streams
@@ -235,14 +230,14 @@ class StreamWatch:
         except StreamAccessDenied:
             return None
         except CallFailed as problem:
-            self.ports.log.warning("could not describe a stream", stream=str(stream), problem=str(problem))
+            self._log.warning("could not describe a stream", stream=str(stream), problem=str(problem))
             return None
         return replace(known, placement=known.placement.with_description(description))
 
     def _note(self, noted: Mapping[StreamKey, KnownStream]) -> None:
         streams = [*noted.items()]
         parts = [dict(streams[at : at + NOTED_IN_A_ROW]) for at in range(0, len(streams), NOTED_IN_A_ROW)]
-        self._make_all([partial(self.ports.sightings.keep_streams, part) for part in parts])
+        self._make_all([partial(self._sightings.keep_streams, part) for part in parts])
 
     def _paced(self, stream: StreamKey) -> Stream:
         return PacedStream(self._streams.of(stream), self.pacer.wait)
@@ -251,14 +246,13 @@ class StreamWatch:
         """Makes AT_ONCE of the calls at a time. If some of them fail, raises the error of the first, once all have
         ended.
         """
-        tasks = self.ports.tasks
-        slots = tasks.slots(AT_ONCE)
+        slots = self._tasks.slots(AT_ONCE)
 
         def made(call: Callable[[], T]) -> T:
             with slots:
                 return call()
 
-        started = [tasks.spawn(partial(made, call)) for call in calls]
+        started = [self._tasks.spawn(partial(made, call)) for call in calls]
         found: list[T] = []
         problems: list[Exception] = []
         for task in started:
@@ -275,4 +269,4 @@ class StreamWatch:
         return () if listing is None else listing.shards
 
     def _start(self, chosen: ChosenStream) -> StartPosition:
-        return chosen.start or self.settings.start_position
+        return chosen.start or self._settings.start_position

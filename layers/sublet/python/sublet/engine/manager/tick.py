@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as replaced
 from datetime import timedelta
 
@@ -66,40 +66,42 @@ class TickReport:
     """Keys of leases that we hold, but whose streams the setting `streams` no longer names."""
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
-    asks   True in a process, which asks for leases before it steals them (`decisions.announcing`)
-    watch  the process's own; it knows the last control, for ticks that cannot read it. None: each look makes one
+    asks     True in a process, which asks for leases before it steals them (`decisions.announcing`)
+    watch    the process's own; it knows the last control, for ticks that cannot read it. None: each look makes one
+    streams  the process's own, in an application of several streams; None: this manager makes one
     """
 
-    ports: Ports
-    dispatcher: Dispatcher
-    settings: Settings
-    asks: bool = False
-    watch: ControlWatch | None = None
-    quiet: QuietProbing = field(default_factory=QuietProbing)
-    streams: StreamWatch | None = None
-    """The process's own, in an application of several streams; None: this manager makes one."""
-    worst: WorstShardMetrics = field(default_factory=WorstShardMetrics)
-    busy: BusyShardLog = field(default_factory=BusyShardLog)
-    other_kind: OtherKindLog = field(default_factory=OtherKindLog)
-
-    def __post_init__(self) -> None:
-        if self.ports.streams is not None and self.streams is None:
-            object.__setattr__(self, "streams", StreamWatch(self.ports, self.settings))
-
-    @property
-    def _streams(self) -> StreamWatch | None:
-        return None if self.ports.streams is None else self.streams
-
-    @property
-    def _asking(self) -> Ports:
-        """The ports for questions about many shards; paced, if they belong to several streams."""
-        if self._streams is None:
-            return self.ports
-        return replaced(self.ports, stream=PacedStream(self.ports.stream, self._streams.pacer.wait))
+    def __init__(
+        self,
+        ports: Ports,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        *,
+        asks: bool = False,
+        watch: ControlWatch | None = None,
+        streams: StreamWatch | None = None,
+        worst: WorstShardMetrics | None = None,
+        busy: BusyShardLog | None = None,
+        other_kind: OtherKindLog | None = None,
+    ) -> None:
+        if streams is None and ports.streams is not None:
+            streams = StreamWatch(ports, settings)
+        self.ports, self.settings = ports, settings
+        self._table, self._sightings, self._dispatcher = ports.table, ports.sightings, dispatcher
+        self._clock, self._chance, self._metrics, self._log = ports.clock, ports.chance, ports.metrics, ports.log
+        self._asks = asks
+        self._watch = watch
+        self._quiet = QuietProbing()
+        self._streams, self._asking = streams, ports
+        """`_asking`: the ports for questions about many shards; paced, if they belong to several streams."""
+        if streams is not None:
+            self._asking = replaced(ports, stream=PacedStream(ports.stream, streams.pacer.wait))
+        self._worst = worst or WorstShardMetrics()
+        self._busy = busy or BusyShardLog()
+        self._other_kind = other_kind or OtherKindLog()
 
     def prompted(self) -> tuple[TickReport, ...]:
         """Answers prompts: one tick answers all that come at once, and a prompt that comes during it makes it look
@@ -109,16 +111,16 @@ class LeaseManager:
         and ends, so that a constant flow of prompts does not keep it for ever. Raises what `tick` raises; the next
         prompt then starts again.
         """
-        store, token = self.ports.sightings, f"{self.ports.chance.getrandbits(TOKEN_BITS):016x}"
+        token = f"{self._chance.getrandbits(TOKEN_BITS):016x}"
         reports: list[TickReport] = []
         while len(reports) < LOOKS_MAX:
-            if not store.begin_prompted(token, self.ports.clock.now()):
+            if not self._sightings.begin_prompted(token, self._clock.now()):
                 return tuple(reports)
             looks_again = False
             try:
                 reports.append(self.tick())
             finally:
-                looks_again = store.end_prompted(token)
+                looks_again = self._sightings.end_prompted(token)
             if not looks_again:
                 return tuple(reports)
         return (*reports, self.tick())
@@ -163,7 +165,7 @@ class LeaseManager:
         TickProbes(self._asking, self.settings, seen.scan.leases, seen.unread, seen.asked, bounds).probe(
             plan.probes, plan.paused, _retention(seen)
         )
-        self.ports.metrics.flush()
+        self._metrics.flush()
         return report
 
     def _plan(self) -> tuple[TickLook, TickPlan]:
@@ -174,30 +176,29 @@ class LeaseManager:
         """
         for _ in range(LOOKS_MAX):
             seen = self._look()
-            plan = plan_tick(seen, self.ports.chance, self.settings, asks=self.asks)
-            if not (starts_at_latest(plan.sync) and has_new_leases(seen, self.ports.table.scan())):
+            plan = plan_tick(seen, self._chance, self.settings, asks=self._asks)
+            if not (starts_at_latest(plan.sync) and has_new_leases(seen, self._table.scan())):
                 break
         return seen, plan
 
     def _look(self) -> TickLook:
         """Also probes the shards whose leases may need no worker."""
-        watch = self.watch or ControlWatch(self.ports)
+        watch = self._watch or ControlWatch(self.ports)
         if self._streams is None:
             seen = look(self.ports, self.settings, watch)
-            asked = self.quiet.ask(asked_first(seen, self.settings), seen.unread, self.ports)
+            asked = self._quiet.ask(asked_first(seen, self.settings), seen.unread, self.ports)
         else:
-            pacer = self._streams.pacer
-            pacer.begin()
+            self._streams.pacer.begin()
             seen = look_at_several(self.ports, self.settings, watch, self._streams)
             quiet = asked_first(seen, self.settings)
-            asked = self.quiet.ask(quiet, seen.unread, self._asking, pacer.time_left())
+            asked = self._quiet.ask(quiet, seen.unread, self._asking, self._streams.pacer.time_left())
         return replace(seen, asked=asked)
 
     def _act(self, plan: TickPlan) -> tuple[int, int]:
         new, streams = plan.sync.create, self._streams
         created = create_leases(new, self.ports) if streams is None else streams.create(new)
         deleted = sum(map(self._delete, plan.deletions))
-        self.ports.sightings.save(plan.sightings)
+        self._sightings.save(plan.sightings)
         return created, deleted
 
     def _delete(self, deletion: LeaseDeletion) -> bool:
@@ -207,7 +208,7 @@ class LeaseManager:
                 return False
             return is_gone(deletion, self.ports) and delete_lease(deletion, self.ports)
         except CallFailed as problem:
-            self.ports.log.error("could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem))
+            self._log.error("could not delete a lease", lease_key=deletion.lease.lease_key, problem=str(problem))
             return False
 
     def _dispatch(self, plan: TickPlan, seen_round: int) -> bool:
@@ -216,24 +217,24 @@ class LeaseManager:
         """
         if not plan.items:
             return True
-        if not self.ports.sightings.keep_dispatched(plan.dispatched, seen_round):
+        if not self._sightings.keep_dispatched(plan.dispatched, seen_round):
             return False
-        self.dispatcher.dispatch(plan.items)
+        self._dispatcher.dispatch(plan.items)
         return True
 
     def _report(self, seen: TickLook, plan: TickPlan, report: TickReport) -> None:
-        metrics = self.ports.metrics
+        metrics, log = self._metrics, self._log
         crashing = [lease for lease in seen.scan.leases if caution(lease) is CrashCaution.PAUSES and not lease.is_ended]
-        _log_faults(seen, plan, crashing, self.ports.log)
-        log_tick(self.ports.log, plan.standing, plan.choices)
+        _log_faults(seen, plan, crashing, log)
+        log_tick(log, plan.standing, plan.choices)
         metrics.put(Metric.CRASHING_LEASES, len(crashing))
         metrics.put(Metric.TOTAL_LEASES, report.total_leases)
         metrics.put(Metric.TOTAL_SHARDS, report.total_shards)
         metrics.put(Metric.UNCLAIMED_LEASES, report.unclaimed_leases)
         metrics.put(Metric.MALFORMED_ROWS, report.malformed_rows)
-        self.worst.show(seen.scan.leases, self.ports)
-        self.busy.say(seen.scan.leases, self.settings, self.ports)
-        self.other_kind.say(seen.scan, plan.waits_for, self.ports)
+        self._worst.show(seen.scan.leases, self.ports)
+        self._busy.say(seen.scan.leases, self.settings, self.ports)
+        self._other_kind.say(seen.scan, plan.waits_for, self.ports)
         in_play = {lease.lease_key for lease in seen.scan.leases if not lease.is_ended}
         others = in_play.difference(plan.needing_no_worker, plan.paused)
         show_quiet(plan.needing_no_worker, len(plan.paused), metrics, others)

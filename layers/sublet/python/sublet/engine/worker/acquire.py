@@ -4,7 +4,6 @@ item held.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.decisions.manager.announcing import asked_for
@@ -31,52 +30,63 @@ tick.
 """
 
 
-@dataclass(slots=True)
 class LeaseAcquirer:
-    """Acquires the leases of one window. `holder`: item and invocation, as the rows name it. `stopping`: ends every
-    wait.
+    """Acquires the leases of one window.
+
+    holder    item and invocation, as the rows name it
+    stopping  ends every wait
+    asks      before it steals a lease, it gives the owner time to see the request and release the lease
     """
 
-    ports: Ports
-    settings: Settings
-    item: WorkerItem
-    holder: str
-    deadline: datetime
-    stopping: Signal
-    asks: bool = False
-    """Before it steals a lease, it gives the owner time to see the request and release the lease."""
-    _given: set[str] = field(default_factory=set)
-    """Claims that their owners released for us: no handler call of theirs is still running."""
-    _from_the_living: set[str] = field(default_factory=set)
-    """Claims that were stolen from an owner that had written another heartbeat since the tick."""
+    def __init__(
+        self,
+        ports: Ports,
+        settings: Settings,
+        item: WorkerItem,
+        holder: str,
+        deadline: datetime,
+        stopping: Signal,
+        *,
+        asks: bool,
+    ) -> None:
+        self._table, self._clock, self._log = ports.table, ports.clock, ports.log
+        self._settings = settings
+        self._item = item
+        self._holder = holder
+        self._deadline = deadline
+        self._stopping = stopping
+        self._asks = asks
+        self._given: set[str] = set()
+        """Claims that their owners released for us: no handler call of theirs is still running."""
+        self._from_the_living: set[str] = set()
+        """Claims that were stolen from an owner that had written another heartbeat since the tick."""
 
     def acquire(self, seen: LeaseFence, why: ClaimReason) -> tuple[Lease | MalformedRow | None, Instant]:
         """The row, and when the request for it was sent. While the table is out of reach or refuses, this tries again
         for half a minute. Otherwise a free lease would wait for the next tick, and a lease kept for this window until
         it expires.
         """
-        if self.asks and why is ClaimReason.STEAL:
+        if self._asks and why is ClaimReason.STEAL:
             self._ask(seen)
         pauses = iter(ACQUIRED_AGAIN_AFTER)
         while True:
-            since = instant(self.ports.clock)
+            since = instant(self._clock)
             try:
                 return self._acquire(seen, why), since
             except CallFailed as unavailable:
                 if not may_pass(unavailable):
                     raise
-                self.ports.log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
+                self._log.warning("lease table unavailable", lease_key=seen.lease_key, problem=str(unavailable))
                 pause = next(pauses, None)
-                if pause is None or since.steady + pause >= self.deadline or self.stopping.wait(pause):
+                if pause is None or since.steady + pause >= self._deadline or self._stopping.wait(pause):
                     raise
 
     def _ask(self, seen: LeaseFence) -> None:
         """Wait for the owner to release the lease."""
-        clock = self.ports.clock
-        until = clock.steady() + asked_for(self.settings)
-        while clock.steady() < until and not self.stopping.wait(ASKED_EVERY):
+        until = self._clock.steady() + asked_for(self._settings)
+        while self._clock.steady() < until and not self._stopping.wait(ASKED_EVERY):
             try:
-                row = self.ports.table.get(seen.lease_key)
+                row = self._table.get(seen.lease_key)
             except CallFailed:
                 continue
             if not isinstance(row, Lease) or row.lease_owner != seen.lease_owner:
@@ -99,17 +109,17 @@ class LeaseAcquirer:
 
     def _acquire_as(self, seen: LeaseFence, why: ClaimReason) -> Lease | MalformedRow | None:
         return acquire_lease(
-            self.ports.table,
+            self._table,
             seen,
-            self.item.worker_id,
-            self.holder,
+            self._item.worker_id,
+            self._holder,
             after_crash=why is ClaimReason.EXPIRED,
             may_take_over=self.is_of_this_item,
         )
 
     def _may_still_steal(self, seen: LeaseFence, row: Lease) -> bool:
-        now, failover_time = self.ports.clock.now(), self.settings.failover_time
-        return may_steal_as_it_stands(seen, row, self.item.dispatched_at, now, failover_time)
+        now, failover_time = self._clock.now(), self._settings.failover_time
+        return may_steal_as_it_stands(seen, row, self._item.dispatched_at, now, failover_time)
 
     def why_not_tried(self, taken: Lease, claim: LeaseFence) -> SessionOutcome | None:
         """Why a lease that was taken over after several crashes is not tried now; None if it is."""
@@ -118,15 +128,15 @@ class LeaseAcquirer:
         with_care = caution(taken)
         if with_care >= CrashCaution.PAUSES:
             return SessionOutcome.LEFT_ALONE
-        return SessionOutcome.TRIED_APART if with_care >= CrashCaution.ALONE and len(self.item.claims) > 1 else None
+        return SessionOutcome.TRIED_APART if with_care >= CrashCaution.ALONE and len(self._item.claims) > 1 else None
 
     def why(self, taken: Lease, claimed: ClaimReason) -> ClaimReason:
         return ClaimReason.FREE if taken.lease_key in self._given else claimed
 
     def is_ours(self, lease: Lease) -> bool:
-        return is_held_by(lease, self.item.worker_id, self.holder)
+        return is_held_by(lease, self._item.worker_id, self._holder)
 
     def is_of_this_item(self, lease: Lease) -> bool:
         """Compares the worker id too: a Java worker that takes a lease from us leaves our holder on the row."""
-        held_by_item = (lease.held_by or "").startswith(f"{self.item.item_id}/")
-        return held_by_item and lease.lease_owner == self.item.worker_id
+        held_by_item = (lease.held_by or "").startswith(f"{self._item.item_id}/")
+        return held_by_item and lease.lease_owner == self._item.worker_id

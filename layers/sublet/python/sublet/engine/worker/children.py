@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sublet.decisions.session.control import pause_of
 from sublet.decisions.session.shard_end import may_begin
@@ -16,14 +16,16 @@ from sublet.protocol.lease import Lease, lease_key_of
 from sublet.protocol.shard import Shard, children_by_parent
 
 
-@dataclass(frozen=True, slots=True)
 class ChildLeases:
     """`start` begins with a lease. It returns False if there was no room."""
 
-    ports: Ports
-    acquiring: LeaseAcquirer
-    watch: ControlWatch
-    start: Callable[[Lease], bool]
+    def __init__(
+        self, ports: Ports, acquirer: LeaseAcquirer, watch: ControlWatch, start: Callable[[Lease], bool]
+    ) -> None:
+        self._ports, self._table, self._log = ports, ports.table, ports.log
+        self._acquirer = acquirer
+        self._watch = watch
+        self._start = start
 
     def of_vanished(self, report: LeaseReport) -> LeaseReport:
         """The lease's row is gone. An earlier attempt at this item may have ended the shard, begun its children, and
@@ -33,12 +35,11 @@ class ChildLeases:
         from sublet.reading.several_streams import ports_of_stream  # noqa: PLC0415 - would add to every start
 
         try:
-            unstarted = self._take_over_below(
-                report.lease_key, ports_of_stream(self.ports, report.lease_key).stream.list_shards()
-            )
+            shards = ports_of_stream(self._ports, report.lease_key).stream.list_shards()
+            unstarted = self._take_over_below(report.lease_key, shards)
             return replace(report, unstarted_children=unstarted)
         except CallFailed as unavailable:
-            self.ports.log.warning("could not look for children", lease_key=report.lease_key, problem=str(unavailable))
+            self._log.warning("could not look for children", lease_key=report.lease_key, problem=str(unavailable))
             return report
 
     def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:
@@ -53,13 +54,13 @@ class ChildLeases:
             if (shard_id := left.pop()) in seen:
                 continue
             seen.add(shard_id)
-            child = self.ports.table.get(lease_key_of(shard_id))
+            child = self._table.get(lease_key_of(shard_id))
             if child is None:
                 left += children.get(shard_id, ())
             elif isinstance(child, Lease) and child.is_ended:
                 unstarted += self._start_children(child)
-            elif isinstance(child, Lease) and self.acquiring.is_of_this_item(child):
-                unstarted += not self.start(child)
+            elif isinstance(child, Lease) and self._acquirer.is_of_this_item(child):
+                unstarted += not self._start(child)
         return unstarted
 
     def of_ended(self, report: LeaseReport, parent: Lease) -> LeaseReport:
@@ -67,7 +68,7 @@ class ChildLeases:
         try:
             return replace(report, unstarted_children=self._start_children(parent))
         except CallFailed as unavailable:
-            self.ports.log.warning("lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable))
+            self._log.warning("lease table unavailable", lease_key=parent.lease_key, problem=str(unavailable))
             return replace(report, unstarted_children=len(parent.child_shard_ids))
 
     def _start_children(self, parent: Lease) -> int:
@@ -79,19 +80,19 @@ class ChildLeases:
             if (shard_id := left.pop()) in seen:
                 continue
             seen.add(shard_id)
-            child = self.ports.table.get(lease_key_of(shard_id))
+            child = self._table.get(lease_key_of(shard_id))
             if isinstance(child, Lease) and child.is_ended:
                 left += sorted(child.child_shard_ids, reverse=True)
             elif isinstance(child, Lease) and self._may_begin(child):
-                unstarted += not self.start(child)
+                unstarted += not self._start(child)
         return unstarted
 
     def _may_begin(self, child: Lease) -> bool:
-        if child.lease_owner is not None and not self.acquiring.is_of_this_item(child):
+        if child.lease_owner is not None and not self._acquirer.is_of_this_item(child):
             return False
-        if pause_of(self.watch.known, child.lease_key, self.watch.now) is not None:
+        if pause_of(self._watch.known, child.lease_key, self._watch.now) is not None:
             return False
         return may_begin(
             child,
-            [self.ports.table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
+            [self._table.get(lease_key_of(parent)) for parent in sorted(child.parent_shard_ids)],
         )

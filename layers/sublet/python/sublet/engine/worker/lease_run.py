@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -80,25 +79,38 @@ class RunResult(NamedTuple):
     """The lease's row is gone."""
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseRun:
     """Runs the leases of one window; `run` is called once for each, in a task of its own."""
 
-    shared: ProcessShared
-    consuming: NamedLocks
-    item: WorkerItem
-    deadline: datetime
-    cut_off: datetime | None
-    sessions: WindowSessions
-    acquirer: LeaseAcquirer
-    barrier: WindowBarrier
-    children: ChildLeases
+    def __init__(
+        self,
+        shared: ProcessShared,
+        consuming: NamedLocks,
+        item: WorkerItem,
+        deadline: datetime,
+        cut_off: datetime | None,
+        sessions: WindowSessions,
+        acquirer: LeaseAcquirer,
+        barrier: WindowBarrier,
+        children: ChildLeases,
+    ) -> None:
+        ports = shared.ports
+        self._shared, self._ports, self._settings = shared, ports, shared.settings
+        self._clock, self._tasks, self._metrics, self._log = ports.clock, ports.tasks, ports.metrics, ports.log
+        self._handler, self._guard = shared.handler, shared.guard
+        self._health, self._threads = shared.guard.health, shared.guard.threads
+        self._consuming = consuming
+        self._keeps = keeps_leases(item, shared.settings)
+        self._deadline, self._cut_off = deadline, cut_off
+        self._sessions = sessions
+        self._acquirer = acquirer
+        self._barrier = barrier
+        self._children = children
 
     def run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
-        is_hung = self.shared.guard.health.is_hung(seen.lease_key)
-        if is_hung or not self.consuming.take(seen.lease_key):
-            self.barrier.leave(seen.lease_key)
-            self.shared.ports.log.warning(
+        if self._health.is_hung(seen.lease_key) or not self._consuming.take(seen.lease_key):
+            self._barrier.leave(seen.lease_key)
+            self._log.warning(
                 "an earlier window of this process is still in a handler call of this lease",
                 lease_key=seen.lease_key,
             )
@@ -106,36 +118,36 @@ class LeaseRun:
         try:
             result = self._consume(seen, why)
         finally:
-            if seen.lease_key not in self.sessions.kept:
-                self.shared.guard.threads.let_go(seen.lease_key)
-            self.consuming.free(seen.lease_key)
-            self.barrier.leave(seen.lease_key)
+            if seen.lease_key not in self._sessions.kept:
+                self._threads.let_go(seen.lease_key)
+            self._consuming.free(seen.lease_key)
+            self._barrier.leave(seen.lease_key)
         if result.is_vanished:
-            return self.children.of_vanished(result.report)
+            return self._children.of_vanished(result.report)
         if result.lease is not None and result.lease.is_ended:
-            return self.children.of_ended(result.report, result.lease)
+            return self._children.of_ended(result.report, result.lease)
         return result.report
 
     def _consume(self, seen: LeaseFence, why: ClaimReason) -> RunResult:
         try:
-            row, since = self.acquirer.acquire(seen, why)
+            row, since = self._acquirer.acquire(seen, why)
         except CallFailed as unavailable:
             if not may_pass(unavailable):
                 raise
-            self.shared.guard.health.note(unavailable)
-            self.shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
+            self._health.note(unavailable)
+            self._metrics.put(Metric.LEASES_FAILED, 1, shard_id=shard_id_of(seen.lease_key))
             return RunResult(LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE))
-        if not isinstance(row, Lease) or not self.acquirer.is_ours(row):
+        if not isinstance(row, Lease) or not self._acquirer.is_ours(row):
             return self._not_ours(seen, why, row if isinstance(row, Lease) else None, is_vanished=row is None)
-        log, why = self.shared.ports.log, self.acquirer.why(row, why)
-        log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
+        why = self._acquirer.why(row, why)
+        self._log.info("lease acquired", lease_key=row.lease_key, why=why, checkpoint=str(row.checkpoint))
         session = self._first(row, since, why)
-        if (why_not_tried := self.acquirer.why_not_tried(row, seen)) is not None:
-            self.sessions.has_ended(session, is_kept=False)
+        if (why_not_tried := self._acquirer.why_not_tried(row, seen)) is not None:
+            self._sessions.has_ended(session, is_kept=False)
             session.held.write(release)
             return RunResult(LeaseReport(row.lease_key, why_not_tried, checkpoint=str(row.checkpoint)))
         session, report = self._run(session)
-        log.info(
+        self._log.info(
             "lease session ended",
             lease_key=row.lease_key,
             outcome=report.outcome,
@@ -146,7 +158,7 @@ class LeaseRun:
     def _not_ours(self, seen: LeaseFence, why: ClaimReason, row: Lease | None, *, is_vanished: bool) -> RunResult:
         if row is not None and row.is_ended:  # by an earlier attempt at this item, which then crashed
             return RunResult(LeaseReport(seen.lease_key, SessionOutcome.SHARD_ENDED), row)
-        self.shared.ports.log.info("could not acquire", lease_key=seen.lease_key, why=why)
+        self._log.info("could not acquire", lease_key=seen.lease_key, why=why)
         if why is ClaimReason.CONTINUE:
             self._tell_lost(seen)
         return RunResult(LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE), is_vanished=is_vanished)
@@ -155,10 +167,10 @@ class LeaseRun:
         """Tell the handler that a lease which the window before kept for this one was taken in between: its state is
         stale.
         """
-        shard_id, shared = shard_id_of(kept.lease_key), self.shared
-        shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        shard_id = shard_id_of(kept.lease_key)
+        self._metrics.put(Metric.LOST_LEASES, 1)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
-        shared.guard.tell(call, partial(shared.handler.lease_lost, shard_id), self.cut_off)
+        self._guard.tell(call, partial(self._handler.lease_lost, shard_id), self._cut_off)
 
     def _run(self, session: LeaseSession) -> tuple[LeaseSession, LeaseReport]:
         """Run sessions until the lease's part in the window is over. Returns the last session and its report."""
@@ -173,35 +185,32 @@ class LeaseRun:
                     report = session.settle()
                     break
                 else:
-                    beyond = self.shared.ports.clock.steady() + self.shared.settings.window
-                    session = self._again(session, beyond)
+                    session = self._again(session, self._clock.steady() + self._settings.window)
         except BaseException:
-            self.sessions.has_ended(session, is_kept=False)
+            self._sessions.has_ended(session, is_kept=False)
             raise
-        self.sessions.has_ended(session, is_kept=report.kept is not None)
+        self._sessions.has_ended(session, is_kept=report.kept is not None)
         return session, report
 
     def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
         """Whether the lease is kept, other leases of the window are not done yet, and the process has no fixed end."""
-        if report.kept is None or self.cut_off is not None:
+        if report.kept is None or self._cut_off is not None:
             return False
-        return not self.barrier.wait(session.held.lease.lease_key)
+        return not self._barrier.wait(session.held.lease.lease_key)
 
     def _first(self, lease: Lease, since: Instant, why: ClaimReason) -> LeaseSession:
-        ports, settings = self.shared.ports, self.shared.settings
-        stop = ports.tasks.signal()
-        held = HeldLease(lease, since, ports, settings.failover_time, stop)
+        settings, stop = self._settings, self._tasks.signal()
+        held = HeldLease(lease, since, self._ports, settings.failover_time, stop)
         if settings.mode is Mode.CONTINUOUS:
-            held.notes.measure(lease.throughput_kbps, settings.heartbeat_interval, ports.clock.steady())
-        phase = PhaseTracker(keeps_leases(self.item, settings))
-        shared = self.shared.of_stream(lease.lease_key)
-        session = lease_session(shared, held, self.deadline, stop, why, phase, self.cut_off)
-        self.sessions.has_begun(session)
+            held.notes.measure(lease.throughput_kbps, settings.heartbeat_interval, self._clock.steady())
+        shared, phase = self._shared.of_stream(lease.lease_key), PhaseTracker(self._keeps)
+        session = lease_session(shared, held, self._deadline, stop, why, phase, self._cut_off)
+        self._sessions.has_begun(session)
         return session
 
     def _again_from_the_row(self, moved: LeaseSession) -> LeaseSession:
         held = moved.held
-        self.shared.ports.log.warning(
+        self._log.warning(
             "another writer has moved the checkpoint; reading on from there",
             lease_key=held.lease.lease_key,
             checkpoint=str(held.lease.checkpoint),
@@ -211,14 +220,14 @@ class LeaseRun:
 
     def _again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
         """Begin another session from the row's checkpoint. The lease stays ours all the while."""
-        held, stop = before.held, self.shared.ports.tasks.signal()
+        held, stop = before.held, self._tasks.signal()
         held.go_on(stop)
         session = lease_session(
-            before.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self.cut_off
+            before.shared, held, deadline, stop, ClaimReason.CONTINUE, before.phase.following(), self._cut_off
         )
-        self.sessions.has_begun(session)
+        self._sessions.has_begun(session)
         if before.phase.is_recalled:  # perhaps just now
             session.stop_early()
-        if deadline > self.deadline:
-            self.barrier.go_on(held.lease.lease_key, stop)
+        if deadline > self._deadline:
+            self._barrier.go_on(held.lease.lease_key, stop)
         return session

@@ -10,8 +10,7 @@ act      consume until caught up, ended, lost or out of time. Beside them `upkee
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from datetime import datetime
 
 from sublet.decisions.manager.choose_leases import ClaimReason
@@ -31,57 +30,54 @@ from sublet.ports import Signal, Task
 from sublet.protocol.lease import Lease, LeaseFence
 
 
-@dataclass(slots=True)
 class Window:
-    """The leases of one window; `run` it once.
+    """The leases of one window; `run` it once. `holder`: item and invocation, as the rows name it."""
 
-    lock     guards `claimed`, `started` and `running`, which grow while the window runs: a shard's end may bring its
-             children
-    running  how many of the started tasks have not ended; `over` is set when there are none
-    """
-
-    shared: ProcessShared
-    consuming: NamedLocks
-    item: WorkerItem
-    holder: str
-    deadline: datetime
-    stop: Signal | None
-    lock: AbstractContextManager[object]
-    cut_off: datetime | None = None
-    claimed: set[str] = field(default_factory=set)
-    started: list[Task[LeaseReport]] = field(default_factory=list)
-    running: int = 0
-    over: Signal = field(init=False)
-    sessions: WindowSessions = field(init=False)
-    barrier: WindowBarrier = field(init=False)
-    leases: LeaseRun = field(init=False)
-
-    def __post_init__(self) -> None:
-        ports, settings = self.shared.ports, self.shared.settings
-        self.over = ports.tasks.signal()
-        self.sessions, self.barrier = WindowSessions(ports.tasks), WindowBarrier(ports.tasks)
-        stopping = self.sessions.stopping
-        acquirer = LeaseAcquirer(ports, settings, self.item, self.holder, self.deadline, stopping, self.shared.asks)
-        self.leases = LeaseRun(
-            self.shared,
-            self.consuming,
-            self.item,
-            self.deadline,
-            self.cut_off,
-            self.sessions,
+    def __init__(
+        self,
+        shared: ProcessShared,
+        consuming: NamedLocks,
+        item: WorkerItem,
+        holder: str,
+        deadline: datetime,
+        stop: Signal | None,
+        cut_off: datetime | None = None,
+    ) -> None:
+        ports, settings, tasks = shared.ports, shared.settings, shared.ports.tasks
+        self._clock, self._tasks, self._metrics = ports.clock, tasks, ports.metrics
+        self._item, self._deadline, self._stop = item, deadline, stop
+        self._ends_at_once = shared.guard.health.ends_at_once
+        at_most = settings.leases_per_worker
+        self._leases_max = at_most if item.leases_max is None else min(at_most, item.leases_max)
+        self._lock = tasks.lock()
+        """Guards the next three, which grow while the window runs: a shard's end may bring its children."""
+        self._claimed: set[str] = set()
+        self._started: list[Task[LeaseReport]] = []
+        self._running = 0
+        """How many of the started tasks have not ended; `_over` is set when there are none."""
+        self._over = tasks.signal()
+        self._sessions, self._barrier = WindowSessions(tasks), WindowBarrier(tasks)
+        self._upkeep = Upkeep(self._sessions.held, item.worker_id, shared, self._over)
+        acquirer = LeaseAcquirer(ports, settings, item, holder, deadline, self._sessions.stopping, asks=shared.asks)
+        self._leases = LeaseRun(
+            shared,
+            consuming,
+            item,
+            deadline,
+            cut_off,
+            self._sessions,
             acquirer,
-            self.barrier,
-            ChildLeases(ports, acquirer, self.shared.watch, self._start_child),
+            self._barrier,
+            ChildLeases(ports, acquirer, shared.watch, self._start_child),
         )
 
     def run(self) -> list[LeaseReport]:
         """The caller's task does the upkeep until all leases' tasks have ended."""
-        ports = self.shared.ports
-        upkeep = Upkeep(self.sessions.held, self.item.worker_id, self.shared, self.over)
-        forgets = [self.shared.guard.health.ends_at_once.on_set(self.sessions.stop)]
+        sessions, upkeep = self._sessions, self._upkeep
+        forgets = [self._ends_at_once.on_set(sessions.stop)]
         try:
-            if self.stop is not None:
-                forgets.append(self.stop.on_set(self.sessions.stop))
+            if self._stop is not None:
+                forgets.append(self._stop.on_set(sessions.stop))
             self._start_claims()
             upkeep.run()
         except Exception:
@@ -94,10 +90,10 @@ class Window:
         finally:
             for forget in forgets:
                 forget()
-            if self.sessions.acquired and not upkeep.has_shown:
-                ports.metrics.put(Metric.WORKER_LEASES, self.sessions.acquired)
-                show_no_trouble(ports)
-        kept = self.sessions.kept
+            if sessions.acquired and not upkeep.has_shown:
+                self._metrics.put(Metric.WORKER_LEASES, sessions.acquired)
+                show_no_trouble(self._metrics)
+        kept = sessions.kept
         return [kept[each.lease_key].settle() if each.lease_key in kept else each for each in reports]
 
     def _start_claims(self) -> None:
@@ -105,33 +101,33 @@ class Window:
         end.
         """
         try:
-            with self.lock:
-                for claim in self.item.claims:
+            with self._lock:
+                for claim in self._item.claims:
                     self._start(LeaseFence(claim.lease_key, claim.lease_owner, claim.lease_counter), claim.why)
                 self._note_if_over()
         except BaseException:
-            self.sessions.stop()
+            self._sessions.stop()
             raise
 
     def _run(self, seen: LeaseFence, why: ClaimReason) -> LeaseReport:
         try:
-            return self.leases.run(seen, why)
+            return self._leases.run(seen, why)
         finally:
-            with self.lock:
-                self.running -= 1
+            with self._lock:
+                self._running -= 1
                 self._note_if_over()
 
     def _note_if_over(self) -> None:
         """The caller has the lock."""
-        if not self.running:
-            self.over.set()
+        if not self._running:
+            self._over.set()
 
     def _reports(self) -> list[LeaseReport]:
         """Every lease's report, in the order of their start. Raises an unexpected error once all leases are
         released.
         """
         reports, faults = [], []
-        for task in self.started:  # may grow while we wait; a task adds to it only before it ends itself
+        for task in self._started:  # may grow while we wait; a task adds to it only before it ends itself
             try:
                 reports.append(task.result())
             except BaseException as fault:  # noqa: BLE001 - raised below, when the others have ended
@@ -143,42 +139,37 @@ class Window:
 
     def _release_kept(self) -> None:
         """Release the kept leases: this window raises an error, so no window goes on with them."""
-        for session in self.sessions.kept.values():
+        for session in self._sessions.kept.values():
             session.stop_early()
             with suppress(CallFailed):
                 session.settle()
 
     def left(self) -> list[LeftBehind]:
         """The leases that are held, including those kept for the next window."""
-        return [session.left() for session in self.sessions.held()]
+        return [session.left() for session in self._sessions.held()]
 
     def states(self) -> list[ShardReport]:
-        return [session.state() for session in self.sessions.held()]
+        return [session.state() for session in self._sessions.held()]
 
     def give(self, lease_keys: Collection[str]) -> None:
         """Release these leases, each as soon as its handler call has ended."""
-        for session in self.sessions.held():
+        for session in self._sessions.held():
             if session.held.lease.lease_key in lease_keys:
                 session.stop_early()
 
     def _start(self, seen: LeaseFence, why: ClaimReason) -> None:
         """Begin with a lease, unless this window has or had it. The caller has the lock."""
-        if seen.lease_key not in self.claimed:
-            self.claimed.add(seen.lease_key)
-            self.barrier.join(seen.lease_key)
-            self.started.append(self.shared.ports.tasks.spawn(lambda: self._run(seen, why)))
-            self.running += 1
+        if seen.lease_key not in self._claimed:
+            self._claimed.add(seen.lease_key)
+            self._barrier.join(seen.lease_key)
+            self._started.append(self._tasks.spawn(lambda: self._run(seen, why)))
+            self._running += 1
 
     def _start_child(self, child: Lease) -> bool:
-        with self.lock:
-            if child.lease_key not in self.claimed:
-                in_time = self.shared.ports.clock.steady() < self.deadline and not (self.stop and self.stop.is_set())
-                if not in_time or len(self.barrier) >= self._leases_max:
+        with self._lock:
+            if child.lease_key not in self._claimed:
+                in_time = self._clock.steady() < self._deadline and not (self._stop and self._stop.is_set())
+                if not in_time or len(self._barrier) >= self._leases_max:
                     return False
                 self._start(child.fence, ClaimReason.CHILD)
             return True
-
-    @property
-    def _leases_max(self) -> int:
-        at_once = self.shared.settings.leases_per_worker
-        return at_once if self.item.leases_max is None else min(at_once, self.item.leases_max)

@@ -38,6 +38,7 @@ class LeaseWorker:
         asks: bool = False,
     ) -> None:
         self.ports = ports
+        self._clock, self._metrics = ports.clock, ports.metrics
         self.health = ProcessHealth(
             ports,
             settings.handler_slots,
@@ -45,14 +46,16 @@ class LeaseWorker:
             is_exclusive=settings.is_called_one_at_a_time,
         )
         self.watch = ControlWatch(ports)
-        self._settings = settings
+        self._quiet = QuietShards(ports.tasks)
+        guard = CallGuard(ports, settings, self.health)
+        self._threads = guard.threads
         self._shared = ProcessShared(
             ports,
             handler,
             settings,
             Budget(settings.max_bytes_in_flight, settings.max_records_in_flight, ports.tasks),
-            QuietShards(ports.tasks),
-            CallGuard(ports, settings, self.health),
+            self._quiet,
+            guard,
             RecordFilter(settings),
             StrayAggregates(ports),
             deaggregation=ports.tasks.lock(),
@@ -77,9 +80,8 @@ class LeaseWorker:
         a handler call that still runs shortly before is given up. Raises only unexpected errors, after every lease is
         released.
         """
-        holder, lock = f"{item.item_id}/{invocation_id}", self.ports.tasks.lock()
         self._shared.note_auto(item.auto_seen_at)
-        window = Window(self._shared, self._consuming, item, holder, deadline, stop, lock, cut_off)
+        window = Window(self._shared, self._consuming, item, f"{item.item_id}/{invocation_id}", deadline, stop, cut_off)
         self._windows.append(window)
         try:
             return after_window(item, window.run())
@@ -88,15 +90,15 @@ class LeaseWorker:
             raise
         finally:
             self._windows.remove(window)
-            self.ports.metrics.flush()
+            self._metrics.flush()
 
     def close(self) -> None:
         """No more windows will run. Threads that are kept for handler calls end."""
-        self._shared.guard.threads.close()
+        self._threads.close()
 
     def poll_quiet_shards(self) -> None:
         """Poll them early, because a caller waits for records."""
-        self._shared.quiet.ask(self.ports.clock.steady())
+        self._quiet.ask(self._clock.steady())
 
     def states(self) -> tuple[ShardReport, ...]:
         """The states of the shards whose leases are held now."""
