@@ -30,7 +30,7 @@ from sublet.decisions.manager.dispatching import WORKER_STARTS_WITHIN
 from sublet.decisions.manager.quiet_shards import ASKED_AT_MOST_EVERY
 from sublet.engine.manager.tick import LeaseManager
 from sublet.settings import Mode, Settings
-from sublet.system.garbage_collection import collect_seldom
+from sublet.system.heap import collect_seldom
 from sublet.testing.memory import FakeClock, memory_ports
 
 import benchmarks

@@ -25,8 +25,7 @@ from sublet.handlers.batch import HandlerFunctions
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
-from sublet.system.garbage_collection import collect_seldom
-from sublet.system.heap import use_one_heap
+from sublet.system.heap import collect_seldom, use_one_heap
 from sublet.testing.memory import MemoryLeaseTable, memory_ports
 
 from benchmarks import hostile_server

@@ -29,7 +29,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.shard import FULL_RANGE
 from sublet.settings import POLL_LIMIT_MAX
 from sublet.system.clock import SystemClock
-from sublet.system.garbage_collection import collect_seldom
+from sublet.system.heap import collect_seldom
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream, memory_ports
 
 import benchmarks

@@ -17,7 +17,7 @@ import pytest
 import pytest_timeout
 from botocore.loaders import create_loader
 from hypothesis import HealthCheck, settings
-from sublet.system.garbage_collection import collect_seldom
+from sublet.system.heap import collect_seldom
 
 from infra.local import EmbeddedAws
 from infra.local import embedded_aws as start_embedded_aws

@@ -16,7 +16,7 @@ from sublet.ports import ControlStore
 from sublet.protocol.control import NO_CONTROL, Control, Order, Pause, encode_control
 from sublet.system.clock import SystemClock
 from sublet.testing.memory.clock import BEGINNING
-from sublet.testing.memory.control import MemoryControlStore
+from sublet.testing.memory.stores import MemoryControlStore
 
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 

@@ -15,7 +15,7 @@ from sublet.decisions.load.sketch_places import PLACES, WARM, fresh
 from sublet.decisions.manager.liveness import Sighting
 from sublet.errors import LeaseTableNotFound
 from sublet.ports import SketchStore
-from sublet.testing.memory.sketch_store import MemorySketchStore
+from sublet.testing.memory.stores import MemorySketchStore
 
 from tests.contract.dynamodb_tables import EMULATORS, emulated_dynamodb, sightings_table
 from tests.doubles.traffic import NOW, Traffic, sketch_of

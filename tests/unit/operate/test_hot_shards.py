@@ -15,7 +15,7 @@ from sublet.settings import Settings
 from sublet.testing.memory import memory_ports
 from sublet.testing.memory.account import MemoryAccount
 from sublet.testing.memory.clock import FakeClock
-from sublet.testing.memory.sketch_store import MemorySketchStore
+from sublet.testing.memory.stores import MemorySketchStore
 from sublet.testing.turn_taking import TurnTaking
 
 from tests.doubles.traffic import NOW, Traffic, sketch_of

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from sublet.system.garbage_collection import NEW_OBJECTS, collect_seldom
+from sublet.system.heap import NEW_OBJECTS, collect_seldom
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.records import GetRecordsReply, Page
-from sublet.testing.memory.metrics import MemoryMetrics
+from sublet.testing.memory.telemetry import MemoryMetrics
 
 from tests.doubles.engine_world import (
     MINUTE,

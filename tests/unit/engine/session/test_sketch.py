@@ -19,7 +19,7 @@ from sublet.handler import Batch
 from sublet.protocol.aggregation import deaggregate
 from sublet.protocol.records import Page
 from sublet.protocol.shard import FULL_RANGE
-from sublet.testing.memory.sketch_store import MemorySketchStore
+from sublet.testing.memory.stores import MemorySketchStore
 
 from tests.doubles.engine_world import CONTINUOUS, MINUTE, NO_WAITING, SECOND, SHARD, EngineWorld
 

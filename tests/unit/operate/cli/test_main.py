@@ -15,7 +15,7 @@ import sublet
 from botocore.exceptions import ClientError
 from sublet.command_line import program
 from sublet.command_line.command import Command
-from sublet.command_line.unexpected import unexpected
+from sublet.command_line.problems import unexpected
 from sublet.errors import SeekRefused
 from sublet.operate.cli.main import all_commands, main
 

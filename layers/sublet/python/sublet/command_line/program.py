@@ -49,7 +49,7 @@ def main(given: Sequence[str], groups: Groups) -> int:
             _drop_output()
             said = f"the output cannot be written: {problem.strerror}"
         else:
-            from sublet.command_line.unexpected import unexpected
+            from sublet.command_line.problems import unexpected
 
             said = unexpected(problem, next(iter(given), ""))
         print(f"sublet: {harmless(said)}", file=sys.stderr)
@@ -92,12 +92,12 @@ def _parsed(given: Sequence[str], groups: Groups) -> Namespace:
     """
     known = _places(groups)
     if given and not given[0].startswith("-") and given[0] not in known:
-        from sublet.command_line.unexpected import no_such_command
+        from sublet.command_line.problems import no_such_command
 
         ArgumentParser("sublet", USAGE).error(no_such_command(given[0], known))
     options, unknown = parser(given[:1], groups).parse_known_args(given)
     if unknown:
-        from sublet.command_line.unrecognized import unrecognized
+        from sublet.command_line.problems import unrecognized
 
         options.parser.error(unrecognized(unknown, options.parser))
     return options

@@ -76,7 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run_consumer(options: Namespace) -> int:
-    from sublet.system.garbage_collection import collect_seldom
+    from sublet.system.heap import collect_seldom
 
     collect_seldom()  # before the imports, which would be searched again and again
     from sublet.aws.account import AwsAccount

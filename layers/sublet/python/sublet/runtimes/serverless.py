@@ -22,8 +22,7 @@ from sublet.handlers.lambda_context import FunctionIdentity
 from sublet.protocol.json_text import shortened
 from sublet.runtimes.ending import SPENT, End, end_process
 from sublet.settings import Settings
-from sublet.system.garbage_collection import collect_seldom
-from sublet.system.heap import use_one_heap
+from sublet.system.heap import collect_seldom, use_one_heap
 
 if TYPE_CHECKING:
     from sublet.engine.manager.tick import TickReport

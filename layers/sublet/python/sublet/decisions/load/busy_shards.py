@@ -11,8 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from sublet.decisions.load.reading_rate import ReadingRate, reading_rate
-from sublet.decisions.load.shard_load import HOT_ON_AVERAGE, share_of_quota
+from sublet.decisions.load.shard_load import HOT_ON_AVERAGE, ReadingRate, reading_rate, share_of_quota
 from sublet.protocol.lease import Lease
 
 FAR_MORE = 2.0

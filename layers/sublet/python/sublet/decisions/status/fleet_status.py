@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sublet.decisions.load.reading_rate import reading_rate
+from sublet.decisions.load.shard_load import reading_rate
 from sublet.decisions.manager.group_balance import group_of
 from sublet.decisions.manager.liveness import VERY_OLD, Sighting, is_expired
 from sublet.decisions.manager.unread_shards import REMEMBERED_EVERY, UnreadShard, known_of

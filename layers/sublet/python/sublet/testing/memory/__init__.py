@@ -6,19 +6,16 @@ They pass the same contract suite as `sublet.aws`.
 from sublet.engine.manager.memory_sightings import MemorySightingStore
 from sublet.testing.memory.account import MemoryAccount
 from sublet.testing.memory.clock import FakeClock
-from sublet.testing.memory.control import MemoryControlStore
-from sublet.testing.memory.dispatcher import MemoryDispatcher
 from sublet.testing.memory.failure_destination import MemoryDestination
+from sublet.testing.memory.fleet import MemoryDispatcher, MemoryWorkerReports
 from sublet.testing.memory.lease_table import MemoryLeaseTable
-from sublet.testing.memory.log import LogLine, MemoryLog
-from sublet.testing.memory.metrics import Measurement, MemoryMetrics
 from sublet.testing.memory.ports import memory_ports
 from sublet.testing.memory.pushes import MemoryFanOut
 from sublet.testing.memory.record_writer import MemoryRecordWriter
-from sublet.testing.memory.snapshots import MemorySnapshotStore
+from sublet.testing.memory.stores import MemoryControlStore, MemorySnapshotStore
 from sublet.testing.memory.stream import MemoryStream
 from sublet.testing.memory.streams import MemoryStreams
-from sublet.testing.memory.worker_reports import MemoryWorkerReports
+from sublet.testing.memory.telemetry import LogLine, Measurement, MemoryLog, MemoryMetrics
 
 __all__ = [
     "FakeClock",

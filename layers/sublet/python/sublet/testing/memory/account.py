@@ -36,11 +36,11 @@ from sublet.settings.value import SIGHTINGS_SUFFIX, TAG
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
 from sublet.testing.memory.lease_table import MemoryLeaseTable
-from sublet.testing.memory.log import MemoryLog
 from sublet.testing.memory.ports import memory_ports
 from sublet.testing.memory.record_writer import MemoryRecordWriter
 from sublet.testing.memory.stream import MemoryStream
 from sublet.testing.memory.streams import MemoryStreams
+from sublet.testing.memory.telemetry import MemoryLog
 
 ON_DEMAND_SHARDS = 4
 """Kinesis' count for a new on-demand stream."""

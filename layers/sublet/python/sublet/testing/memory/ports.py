@@ -21,14 +21,12 @@ from sublet.ports import (
 )
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
-from sublet.testing.memory.control import MemoryControlStore
 from sublet.testing.memory.failure_destination import MemoryDestination
+from sublet.testing.memory.fleet import MemoryWorkerReports
 from sublet.testing.memory.lease_table import MemoryLeaseTable
-from sublet.testing.memory.log import MemoryLog
-from sublet.testing.memory.metrics import MemoryMetrics
-from sublet.testing.memory.sketch_store import MemorySketchStore
+from sublet.testing.memory.stores import MemoryControlStore, MemorySketchStore
 from sublet.testing.memory.stream import MemoryStream
-from sublet.testing.memory.worker_reports import MemoryWorkerReports
+from sublet.testing.memory.telemetry import MemoryLog, MemoryMetrics
 
 
 def memory_ports(

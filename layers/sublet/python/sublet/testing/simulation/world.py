@@ -16,7 +16,7 @@ from sublet.protocol.lease import AttributeValue
 from sublet.protocol.shard import Shard
 from sublet.settings import Settings, StartKind
 from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
-from sublet.testing.memory.sketch_store import MemorySketchStore
+from sublet.testing.memory.stores import MemorySketchStore
 from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
 from sublet.testing.simulation.older import Rollouts, Version

@@ -1,9 +1,11 @@
-"""Workers' reports in memory: rows of a MemoryLeaseTable, or of the separate table of KCL before 3.5."""
+"""The other workers, without a network."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sublet.decisions.manager.packing import WorkerItem
 from sublet.protocol.conditions import Row
 from sublet.protocol.worker_report import (
     KEY,
@@ -14,6 +16,21 @@ from sublet.protocol.worker_report import (
     encode_report,
 )
 from sublet.testing.memory.lease_table import MemoryLeaseTable
+
+
+class MemoryDispatcher:
+    """The Dispatcher port. `items`: dispatched and not yet taken, in order."""
+
+    def __init__(self) -> None:
+        self.items: list[WorkerItem] = []
+
+    def dispatch(self, items: Sequence[WorkerItem]) -> None:
+        self.items.extend(items)
+
+    def take(self) -> list[WorkerItem]:
+        """Return the waiting items and forget them."""
+        taken, self.items = self.items, []
+        return taken
 
 
 @dataclass(slots=True)
