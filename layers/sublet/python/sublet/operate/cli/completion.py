@@ -1,5 +1,8 @@
 """`sublet completion`: prints a shell script that completes commands and options, generated from the commands
 themselves.
+
+Not by shtab (1.13), which writes scripts for the same shells and more: it would be a fifth dependency of every
+installation, and its zsh and fish offer files only after options that are marked with a value of its own, one by one.
 """
 
 from __future__ import annotations
