@@ -51,7 +51,7 @@ SIDE_BY_SIDE := -n 4 --dist worksteal
 HAS_JAVA = [ -z "$(PYTEST_ARGS)" ] && { java -version 2>/dev/null || { $(say) "No Java here: not tested on Spark (it needs 17 or newer)"; false; }; }
 # In a fresh clone one process compiles the tests first, which all four would do otherwise.
 .PHONY: test
-test: setup ## tests of every promise: eleven minutes on two cores, with those on Spark
+test: setup ## tests of every promise: 8 to 20 minutes on two cores, with those on Spark
 	@$(say) "Tests, and those on Spark beside them, whose output comes at the end"
 	@if $(HAS_JAVA); then \
 		log=$$(mktemp); \
