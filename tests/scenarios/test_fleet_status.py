@@ -42,6 +42,7 @@ def test_fleet_status(story: Story) -> None:
     retention = timedelta(hours=given["retention"]) if "retention" in given else None
     known = FleetFindings(sightings(given), retention=retention, paused=paused)
     found: dict[str, Any] = dict(fleet_json(fleet_status(LeaseScan(read, malformed), NOW, settings(given), known)))
+    assert found.pop("words") == found["statuses"], "its name in 0.2"
     shards = {each["shard"]: {name: each[name] for name in SHOWN if each[name]} for each in found["shards"]}
     totals = {name: value for name, value in found.items() if name not in ("at", "shards") and value}
     story.check({**totals, "shards": shards})
