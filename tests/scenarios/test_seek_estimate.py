@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.decisions.session.handled_position import HandledPosition
-from sublet.operate.positions.estimate_text import estimate_lines
+from sublet.operate.positions.seek_text import estimate_lines
 from sublet.operate.rules.examination import Volume
 from sublet.operate.rules.seek import plan_seek
 from sublet.operate.rules.seek_estimate import MoveEstimate, SeekEvidence, estimate_of

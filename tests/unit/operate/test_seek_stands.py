@@ -9,9 +9,9 @@ import pytest
 from sublet.errors import SeekRefused
 from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
+from sublet.operate.positions.seek import went_back
 from sublet.operate.positions.seek_target import at_place, before_the_last
 from sublet.operate.positions.snapshots import seeks_made
-from sublet.operate.rules.seek_stands import went_back
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import WriteKind, acquire, pin

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from sublet.errors import ShardNotFound
-from sublet.operate.cli.options.place import place
+from sublet.operate.cli.options.arguments import place
 from sublet.operate.cli.positions import skip
 from sublet.operate.cli.records.peek import wanted
 from sublet.operate.cli.text.record_text import RecordForm, count, json_of, text_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.operate.cli.main import main
-from sublet.operate.cli.options.place import place
+from sublet.operate.cli.options.arguments import place
 from sublet.operate.cli.positions.snapshots import snapshot_lines, snapshot_name
-from sublet.operate.cli.text.seek_plan import plan_json, plan_lines
 from sublet.operate.positions.planned_seek import PlannedSeek
+from sublet.operate.positions.seek_text import plan_json, plan_lines
 from sublet.operate.rules.seek import MoveEffect, plan_seek
 from sublet.operate.rules.seek_estimate import CountedBy, MoveEstimate, SeekEstimate
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint

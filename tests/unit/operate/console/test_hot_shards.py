@@ -9,7 +9,7 @@ from html import unescape
 
 from sublet.errors import StreamAccessDenied
 from sublet.operate.console.watching import HEAT_EVERY
-from sublet.operate.hot_text import key_text, peak_text
+from sublet.operate.hot_shards import key_text, peak_text
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease

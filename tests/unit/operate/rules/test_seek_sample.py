@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sublet.operate.rules.seek_sample import WINDOW, Sample, records_in, second_start
+from sublet.operate.rules.seek_estimate import WINDOW, Sample, records_in, second_start
 
 SINCE = datetime(2026, 11, 22, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)

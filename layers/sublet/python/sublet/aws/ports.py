@@ -17,7 +17,6 @@ from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
-from sublet.aws.tables.sightings import DynamoDbSightingStore
 from sublet.aws.tables.sketch_store import DynamoDbSketchStore
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from sublet.aws.kinesis.streams import AwsStreams
-
-COMMANDS = "sublet"
-"""The service whose ports say that there is no sightings table: a command then shows what it can without one."""
 
 
 def aws_ports(
@@ -62,31 +58,29 @@ def aws_ports(
     several = streams is not None or (None if settings.stream == NO_STREAM else False)
     return Ports(
         table=DynamoDbLeaseTable(clients.dynamodb_client(*connection), settings.lease_table, several=several),
-        stream=kinesis_stream(settings, connection) if streams is None else _all_of(streams),
-        sightings=DynamoDbSightingStore(connect, settings.sightings_table)
-        if service == COMMANDS
-        else LastingSightings(connect, settings, log, may_make=makes_tables),
+        stream=kinesis_stream(settings, connection) if streams is None else stream_of_all(streams),
+        sightings=LastingSightings(connect, settings, log, may_make=makes_tables),
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
         metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=output or MetricsLogger()),
         log=log,
-        destination=_destination(settings, connection),
+        destination=destination_of(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
         control=DynamoDbControlStore(connect, settings.sightings_table),
         streams=streams,
         pushes=_pushes(settings, connection, streams, clock, log) if _leases(settings, service) else None,
-        sketches=_sketches(settings, connect),
+        sketches=sketch_store_of(settings, connect),
     )
 
 
-def _all_of(streams: Streams) -> Stream:
+def stream_of_all(streams: Streams) -> Stream:
     from sublet.reading.several_streams import AllStreams  # noqa: PLC0415 - would add to every cold start
 
     return AllStreams(streams)
 
 
-def _sketches(settings: Settings, connect: Callable[[], DynamoDBClient]) -> SketchStore | None:
+def sketch_store_of(settings: Settings, connect: Callable[[], DynamoDBClient]) -> SketchStore | None:
     if settings.hot_shard_keys is HotShardKeys.NONE:
         return None
     with_names = settings.hot_shard_keys is HotShardKeys.NAMES
@@ -151,7 +145,7 @@ def _pushes(
     return AllPushes(PushesOfStreams(requests, consumers, streams, settings, clock, log).of)
 
 
-def _destination(settings: Settings, connection: Connection) -> FailureDestination | None:
+def destination_of(settings: Settings, connection: Connection = MACHINE) -> FailureDestination | None:
     if settings.on_failure is None:
         return None
     from sublet.aws.set_aside.failure_destinations import failure_destination  # noqa: PLC0415 - would add to every cold start

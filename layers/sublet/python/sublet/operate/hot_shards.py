@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.load.resharding import Reshard
-from sublet.decisions.load.sketch import ShardSketch
+from sublet.decisions.load.sketch import PeakSecond, ShardSketch
 from sublet.decisions.load.sketch_places import fresh
 from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import LeaseTableError, StreamError
-from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
+from sublet.operate.rules.hot_shards import HotShard, KeyShare, StreamLook, hot_shards
+from sublet.operate.shown import time_text
 from sublet.ports import Ports
 from sublet.ports.account import Account
 from sublet.protocol.stream_key import own_id, shard_alone, stream_key_of
@@ -86,3 +87,25 @@ def _wait_until_active(stream: str, account: Account) -> None:
         if account.clock.steady() - since > WAITED_AT_MOST:
             raise StreamError(f"stream {stream} is still not ACTIVE after {WAITED_AT_MOST}; look at it, and go on then")
         pause.wait(BETWEEN_LOOKS)
+
+
+def peak_text(peak: PeakSecond) -> str:
+    return f"{peak.bytes / 2**20:.2f} of 1 MiB, {peak.records:,} of 1,000 records, at {time_text(peak.at)}"
+
+
+def key_text(key: KeyShare) -> str:
+    """Returns the key's name, or its MD5."""
+    return f"MD5 {key.key_hash:032x}" if key.name is None else key.name
+
+
+def peak_json(peak: PeakSecond) -> dict[str, object]:
+    return {"at": peak.at.isoformat(), "bytes": peak.bytes, "records": peak.records}
+
+
+def key_json(key: KeyShare) -> dict[str, object]:
+    return {"md5": f"{key.key_hash:032x}", "name": key.name, "at_least": key.at_least, "at_most": key.at_most}
+
+
+def price_text(shard: HotShard) -> str:
+    """Describes what the change costs that the verdict recommends."""
+    return f"{'-' if shard.per_month < 0 else '+'}${abs(shard.per_month):.2f} a month"

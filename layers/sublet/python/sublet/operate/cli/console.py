@@ -106,7 +106,7 @@ def run_console(options: Namespace) -> int:
         )
     from sublet import __version__
     from sublet.aws.account import AwsAccount
-    from sublet.operate.cli.pausing import operator
+    from sublet.operate.cli.options.operated import operator
     from sublet.operate.console.access import SignIn
     from sublet.operate.console.console import Console
     from sublet.operate.console.hosts import is_loopback

@@ -14,8 +14,9 @@ from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.errors import ControlRefused, LeaseTableNotFound, SettingsError
+from sublet.operate.cli.options.arguments import add_shards
 from sublet.operate.cli.options.one_stream import add_one_stream, shards_of
-from sublet.operate.cli.options.shards_option import add_shards
+from sublet.operate.cli.options.operated import operator
 from sublet.operate.cli.text.ordered_text import ordered_json, ordered_lines, progress_text
 from sublet.operate.shown import time_text
 from sublet.settings import DEFINITIONS
@@ -198,11 +199,11 @@ def release(options: Namespace) -> int:
 
 
 def _pausing(options: Namespace) -> ApplicationControl:
-    from sublet.aws.ports import aws_ports
+    from sublet.operate.aws.ports import CommandPorts
     from sublet.operate.pausing import ApplicationControl
 
     settings = settings_of(options, os.environ, required=("application",))
-    ports = aws_ports(settings, "sublet", output=None)
+    ports = CommandPorts(settings)
     try:
         ports.sightings.load()
     except LeaseTableNotFound:
@@ -219,18 +220,6 @@ def _meant(options: Namespace, pausing: ApplicationControl, shards: Sequence[str
         return shards
     known, scan = pausing.ports.sightings.load().stream, pausing.ports.table.scan()
     return shards_of(options.one_stream, shards, scan, pausing.application, known)
-
-
-def operator() -> str:
-    """Returns the name of the user who runs the command, for other operators to see."""
-    from getpass import getuser
-    from socket import gethostname
-
-    try:
-        user = getuser()
-    except (OSError, KeyError):  # a container may not know the user's name
-        user = "unknown"
-    return f"{user}@{gethostname()}"
 
 
 def _show_progress(left: Sequence[Lease]) -> None:

@@ -1,29 +1,40 @@
-"""Asks what a seek's estimate needs: one page of each position, and the stream's figures in CloudWatch."""
+"""Asks what a seek's estimate needs: one page of each position, and the stream's figures in CloudWatch. Without those
+figures, a page at both ends of each span counts what the seek repeats or skips.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+
+from msgspec.structs import replace as replaced
 
 from sublet.decisions.session.handled_position import HandledPosition
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.decisions.streams.stream_parts import by_stream
 from sublet.engine.handled_positions import positions
-from sublet.errors import CheckRefused
+from sublet.errors import CheckpointNotInStream, CheckRefused, ShardNotFound, TransientError
 from sublet.operate.inspection import Inspection
-from sublet.operate.positions.seek_samples import with_samples
 from sublet.operate.rules.examination import Volume
 from sublet.operate.rules.seek import BEGINNING, LeaseMove, MoveEffect, SeekPlan
 from sublet.operate.rules.seek_estimate import (
     NO_TIME,
+    CountedBy,
+    MoveEstimate,
+    Sample,
     SeekEstimate,
     SeekEvidence,
     estimate_of,
     has_parents,
     joined,
+    records_in,
+    second_start,
 )
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, lease_key_of
+from sublet.protocol.records import Page
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import StreamDescription
 from sublet.protocol.stream_key import stream_key_of
@@ -128,3 +139,52 @@ def _incoming(plan: SeekPlan, known: SeekEvidence, listed: Collection[str], insp
     except CheckRefused:
         return None
     return found if found.records_per_second else None
+
+
+AT_ONCE = 10
+LIMIT = 1000
+"""How many records a page has at most: enough to count, and little of the shard's two MiB a second."""
+
+
+def with_samples(estimate: SeekEstimate, moves: Sequence[LeaseMove], ports: Ports) -> SeekEstimate:
+    """Returns the estimate with the records of each move. Makes two polls for each shard whose span is known. Raises
+    what Stream raises, except transient errors.
+    """
+    slots = ports.tasks.slots(AT_ONCE)
+
+    def count(move: LeaseMove, known: MoveEstimate) -> int | None:
+        with slots:
+            return _count(move.shard.shard_id, known, ports)
+
+    asked = [
+        (move.lease_key, ports.tasks.spawn(partial(count, move, estimate.moves[move.lease_key])))
+        for move in moves
+        if move.lease_key in estimate.moves
+    ]
+    counted = {key: replaced(estimate.moves[key], records=task.result()) for key, task in asked}
+    is_counted = any(each.records is not None for each in counted.values())
+    return replace(
+        estimate,
+        moves={**estimate.moves, **counted},
+        counted_by=CountedBy.SAMPLE if is_counted else None,
+    )
+
+
+def _count(shard_id: str, known: MoveEstimate, ports: Ports) -> int | None:
+    if known.since is None or known.until is None:
+        return None
+    if known.since >= known.until:
+        return 0
+    first = _sample(shard_id, known.since, ports)
+    if first is None or first.reaches(known.until):
+        return records_in(known.since, known.until, first, None)
+    second = _sample(shard_id, second_start(known.since, known.until), ports)
+    return records_in(known.since, known.until, first, second)
+
+
+def _sample(shard_id: str, start: datetime, ports: Ports) -> Sample | None:
+    try:
+        page = ports.stream.reader(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=start)).read(LIMIT)
+    except (TransientError, ShardNotFound, CheckpointNotInStream):
+        return None
+    return Sample.of(start, page) if isinstance(page, Page) else None

@@ -94,8 +94,9 @@ def run(options: Namespace) -> int:
 
 def _doctor(options: Namespace) -> Doctor:
     from sublet.aws.account import AwsAccount
-    from sublet.aws.ports import aws_ports, with_stream_arn
+    from sublet.aws.ports import with_stream_arn
     from sublet.operate.aws.inspection import AwsInspection
+    from sublet.operate.aws.ports import CommandPorts
     from sublet.operate.doctor import Doctor
 
     variables, refused = accepted(options, os.environ)
@@ -103,7 +104,7 @@ def _doctor(options: Namespace) -> Doctor:
     if settings.streams is None:
         with suppress(StreamError):  # the check of the stream reports it
             settings = with_stream_arn(settings)
-            ports = aws_ports(settings, "sublet", output=None)
+            ports = CommandPorts(settings)
     return Doctor(
         ports,
         settings,

@@ -74,14 +74,13 @@ def lease_of(shard: str, table: LeaseTable, application: str) -> Lease:
 
 def _remembered(settings: Settings, lease: Lease) -> tuple[Sighting | None, Pause | None]:
     """Returns nothing if the application has no sightings, or they may not be read."""
-    from sublet.aws.ports import aws_ports
     from sublet.decisions.session.control import pause_of
-    from sublet.protocol.control import NO_CONTROL
+    from sublet.operate.aws.ports import CommandPorts
 
-    ports = aws_ports(settings, "sublet", output=None)
+    ports = CommandPorts(settings)
     try:
         sighting = ports.sightings.load().sightings.get(lease.lease_key)
-        control = NO_CONTROL if ports.control is None else ports.control.control()
+        control = ports.control.control()
     except (LeaseTableError, ControlUnreadable):
         return None, None
     return sighting, pause_of(control, lease.lease_key, ports.clock.now())

@@ -15,9 +15,9 @@ from sublet.command_line.settings_options import add_setting
 from sublet.decisions.load.resharding import Reshard, Split, aws_command
 from sublet.errors import CheckRefused, LeaseTableError
 from sublet.operate.cli.monitor.status import duration
+from sublet.operate.cli.options.arguments import add_shards
 from sublet.operate.cli.options.operated import operated
-from sublet.operate.cli.options.shards_option import add_shards
-from sublet.operate.hot_text import key_json, key_text, peak_json, peak_text, price_text
+from sublet.operate.hot_shards import key_json, key_text, peak_json, peak_text, price_text
 from sublet.operate.rules.hot_shards import HeatVerdict, HotShard
 from sublet.protocol.stream_key import own_id, shard_alone
 from sublet.settings import DEFINITIONS

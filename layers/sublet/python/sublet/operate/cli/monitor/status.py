@@ -22,7 +22,7 @@ from sublet.errors import CheckRefused, SettingsError
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY, watch_of
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.operate.cli.text.last_hour import hour_lines
-from sublet.operate.hot_text import key_json, key_text, peak_json, peak_text
+from sublet.operate.hot_shards import key_json, key_text, peak_json, peak_text
 from sublet.operate.rules.fleet_json import fleet_json
 from sublet.operate.rules.hot_shards import HOT, key_shares
 from sublet.operate.rules.last_hour import LastHour

@@ -47,12 +47,12 @@ def operated(
     required       see `settings_of`; an application of several streams needs no stream, even if one is required
     finds_streams  look for several streams in the lease table if no stream is named; by default only if one is required
     """
-    from sublet.aws.ports import aws_ports
     from sublet.decisions.streams.chosen_streams import of_one_stream
+    from sublet.operate.aws.ports import CommandPorts
 
     settings, named = settings_meant(options, required, environment)
     if settings.streams is not None and named is None:
-        return Operated(settings, aws_ports(settings, "sublet", output=None))
+        return Operated(settings, CommandPorts(settings))
     finds = "stream" in required if finds_streams is None else finds_streams
     several = _streams_of_leases(settings) if named is not None or finds else ()
     if several:
@@ -61,7 +61,7 @@ def operated(
         settings = of_one_stream(settings, named)
     if "stream" in required and settings.stream == NO_STREAM:
         raise missing("stream")
-    return Operated(settings, aws_ports(settings, "sublet", output=None))
+    return Operated(settings, CommandPorts(settings))
 
 
 def settings_meant(
@@ -92,8 +92,8 @@ def _streams_of_leases(settings: Settings) -> tuple[StreamKey, ...]:
 
 
 def _of_streams(settings: Settings, several: Collection[StreamKey], named: str | None) -> Operated:
-    from sublet.aws.ports import aws_ports
     from sublet.decisions.streams.operated_streams import choice_of, streams_meant
+    from sublet.operate.aws.ports import CommandPorts
     from sublet.reading.several_streams import LeasesOfStreams
     from sublet.settings.stream_filters import criteria_of_streams
 
@@ -102,5 +102,17 @@ def _of_streams(settings: Settings, several: Collection[StreamKey], named: str |
         settings.filter_criteria, [(key.account, key.stream, key.epoch) for key in meant]
     )
     found = replace(settings, stream="", stream_arn=None, streams=choice_of(meant), filter_criteria=criteria)
-    ports = aws_ports(found, "sublet", output=None)
-    return Operated(found, replace(ports, table=LeasesOfStreams(ports.table, frozenset(meant))))
+    table = LeasesOfStreams(CommandPorts(found).table, frozenset(meant))
+    return Operated(found, CommandPorts(found, table=table))
+
+
+def operator() -> str:
+    """Returns the name of the user who runs the command, for other operators to see."""
+    from getpass import getuser
+    from socket import gethostname
+
+    try:
+        user = getuser()
+    except (OSError, KeyError):  # a container may not know the user's name
+        user = "unknown"
+    return f"{user}@{gethostname()}"

@@ -14,10 +14,8 @@ from sublet.command_line.command import Command, explain
 from sublet.command_line.settings_options import add_setting
 from sublet.decisions.counted import counted
 from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
-from sublet.operate.cli.options.operated import operated
-from sublet.operate.cli.options.place import place
-from sublet.operate.cli.options.shards_option import add_shards
-from sublet.operate.cli.pausing import operator
+from sublet.operate.cli.options.arguments import add_shards, place
+from sublet.operate.cli.options.operated import operated, operator
 from sublet.operate.cli.positions.snapshots import lease_table, snapshot_store, stream_of
 from sublet.operate.shown import time_text
 from sublet.settings import DEFINITIONS, Settings
@@ -224,8 +222,8 @@ def _carry_out(
     seeks: frozenset[str],
 ) -> int:
     from sublet.operate.aws.inspection import AwsInspection
-    from sublet.operate.cli.text.seek_plan import plan_json, plan_lines
     from sublet.operate.positions.planned_seek import carry_out, planned, seek_of
+    from sublet.operate.positions.seek_text import plan_json, plan_lines
 
     known = stream_of(settings.application)
     inspection = AwsInspection(settings, None if known is None else known.arn)

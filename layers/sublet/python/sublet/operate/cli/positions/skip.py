@@ -70,7 +70,7 @@ def count(text: str) -> int:
 
 
 def skip(options: Namespace) -> int:
-    from sublet.operate.cli.pausing import operator
+    from sublet.operate.cli.options.operated import operator
     from sublet.operate.positions.skip import planned_skip
     from sublet.operate.positions.skip import skip as carry_out
 

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sublet.command_line.command import Command, explain
-from sublet.operate.cli.options.stream_option import add_stream, name_or_arn, stream_named
+from sublet.operate.cli.options.arguments import add_stream, name_or_arn, stream_named
 from sublet.operate.cli.text.record_text import RecordForm, add_form, text_of
 from sublet.protocol.stream_key import own_id
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
 from sublet.command_line.settings_options import add_setting
+from sublet.operate.cli.options.arguments import place, stream_named
 from sublet.operate.cli.options.operated import AS_HANDLED, operated
-from sublet.operate.cli.options.place import place
-from sublet.operate.cli.options.stream_option import stream_named
 from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
 from sublet.protocol.stream_key import own_id
 from sublet.settings import DEFINITIONS
@@ -59,13 +58,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def peek(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
+    from sublet.operate.aws.ports import CommandPorts
 
     if options.place is None:
         settings, ports = operated(options, required=("application", "stream"))
     else:
         settings = stream_named(options, os.environ, shard=options.shard)
-        ports = aws_ports(settings, "sublet", output=None)
+        ports = CommandPorts(settings)
     found = 0
     for record in islice(wanted(options, ports, settings), options.records):
         print(text_of(record, options.form), flush=True)

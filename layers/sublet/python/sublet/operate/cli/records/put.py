@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.decisions.counted import counted
 from sublet.errors import RecordsNotPut, StreamError
-from sublet.operate.cli.options.stream_option import add_stream, name_or_arn, stream_named
+from sublet.operate.cli.options.arguments import add_stream, name_or_arn, stream_named
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

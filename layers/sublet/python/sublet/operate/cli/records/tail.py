@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.operate.cli.options.place import place
-from sublet.operate.cli.options.stream_option import add_streams, streams_named
+from sublet.operate.cli.options.arguments import add_streams, place, streams_named
 from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
 
 if TYPE_CHECKING:
@@ -54,10 +53,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def tail(options: Namespace) -> int:
-    from sublet.aws.ports import aws_ports
+    from sublet.operate.aws.ports import CommandPorts
 
     with suppress(KeyboardInterrupt):
-        show(options, aws_ports(streams_named(options, os.environ), "sublet", output=None))
+        show(options, CommandPorts(streams_named(options, os.environ)))
     return 0
 
 

@@ -1,15 +1,19 @@
-"""The option --stream of commands that need no application."""
+"""Arguments that several commands share: a position in time, --shard, and --stream where no application is needed."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from sublet.errors import SettingsError
+from sublet.errors import SeekRefused, SettingsError
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS, Settings, StreamChoice
 from sublet.settings.value import variable_of
+
+if TYPE_CHECKING:
+    from sublet.operate.positions.place import SeekTime
 
 NO_APPLICATION = "sublet"
 
@@ -57,3 +61,23 @@ def streams_named(options: Namespace, environment: Mapping[str, str]) -> Setting
 
 def name_or_arn(settings: Settings) -> str:
     return settings.stream_arn or settings.stream
+
+
+def place(text: str) -> SeekTime:
+    from sublet.operate.positions.place import place as parsed
+
+    try:
+        return parsed(text)
+    except SeekRefused as refused:
+        raise ArgumentTypeError(str(refused)) from None
+
+
+def add_shards(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--shard",
+        dest="shards",
+        metavar="SHARD",
+        action="append",
+        default=[],
+        help="only this shard; may be repeated",
+    )
