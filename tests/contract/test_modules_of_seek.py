@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
-import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -38,7 +38,8 @@ UNUSED_PORTS = {
 
 class ModulesEntered:
     """The modules of sublet in the order in which one of their functions is first called, until the first conditional
-    UpdateItem. What a module calls while it is imported does not count.
+    UpdateItem. What a module calls while it is imported does not count, nor what runs in other threads, since other
+    tests may have left some.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,13 +55,14 @@ class ModulesEntered:
         monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", call)
 
     def __enter__(self) -> Self:
-        threading.setprofile(self._profile)
+        gc.collect()  # finalizers of other tests' objects are not the command's
+        gc.disable()
         sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
-        threading.setprofile(None)
+        gc.enable()
 
     def _profile(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
