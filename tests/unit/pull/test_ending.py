@@ -99,7 +99,7 @@ def wait_until_it_gives_no_more(consumer: Consumer) -> None:
     """Which it looks for twice a second."""
     assert consumer._group.entered is not None
     until = time.monotonic() + 30
-    while consumer._group.entered.buffer.gives:
+    while consumer._group.entered.buffer.is_open:
         assert time.monotonic() < until, "the signal was not heard"
         time.sleep(0.01)
 

@@ -66,9 +66,9 @@ def test_records_are_stored_wherever_a_flush_or_close_is_interrupted(
         producer = Producer("orders", account=account, record_max_buffered_time=3600)
         futures = [producer.put(f"key {number}", b"x") for number in range(3)]
         was_interrupted = interrupted(lambda producer=producer: call(producer), at)  # type: ignore[misc]
-        producer._made.loop(producer._tell).close()  # as at Python's exit
+        producer._lazy_loop.loop(producer._tell).close()  # as at Python's exit
         assert not wait(futures, timeout=20).not_done, f"interrupted at line {at}"
-        producer._made.closed()
+        producer._lazy_loop.closed()
         if not was_interrupted:
             break
     assert at > 10

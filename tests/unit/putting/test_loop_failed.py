@@ -119,7 +119,7 @@ def test_put_that_waits_for_room_fails_with_the_loop() -> None:
 
 def break_at_next_record(producer: Producer | sublet.aio.Producer) -> None:
     """Not before it: its loop may still have something to do for the record before."""
-    loop = producer._made._loop
+    loop = producer._lazy_loop._loop
     assert loop is not None
     loop._producing = Breaking(loop._producing, "add", counts=lambda records, _: bool(records))  # type: ignore[assignment]
 

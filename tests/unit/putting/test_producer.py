@@ -105,7 +105,7 @@ def test_a_put_waits_while_the_buffer_is_full(orders: Orders) -> None:
     began = orders.clock.steady()
     for _ in range(20):
         producer.put("key", bytes(2**20 - 100))
-        assert producer._made.loop(producer._tell).buffered_bytes <= 10 * 2**20
+        assert producer._lazy_loop.loop(producer._tell).buffered_bytes <= 10 * 2**20
     assert orders.clock.steady() > began
     producer.close()
     assert producer.produced.user_records == 20
@@ -119,7 +119,7 @@ def test_the_buffer_is_full_when_small_records_take_as_much_memory(orders: Order
     futures = [producer.put(f"k{n:03}", b"%010d" % n) for n in range(3_000)]
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    counted = producer._made.loop(producer._tell).buffered_bytes
+    counted = producer._lazy_loop.loop(producer._tell).buffered_bytes
     assert 0.5 * counted < taken < 1.5 * counted
     producer.close()
     assert all(future.done() for future in futures)
@@ -574,7 +574,7 @@ def test_async_flush_leaves_no_future_unset_with_nothing_to_wait_for() -> None:
     async def produce() -> PutRecord:
         async with sublet.aio.Producer("orders", account=account) as producer:
             future = await producer.put("key", b"x")
-            loop = producer._made.loop_if_used()
+            loop = producer._lazy_loop.loop_if_used()
             assert loop is not None
             assert loop.flush().wait(timedelta(seconds=60))
             await producer.flush()
@@ -697,7 +697,7 @@ def test_a_forked_child_counts_nothing_and_does_not_wait_for_the_parent_s_thread
         producer.put("key", b"x")
         producer.flush()
         producer.put("key", b"y")
-        with producer._made.loop(producer._tell)._lock, monkeypatch.context() as child:
+        with producer._lazy_loop.loop(producer._tell)._lock, monkeypatch.context() as child:
             child.setattr(os, "getpid", lambda: -1)
             assert producer.produced == Produced()
         assert producer.produced.user_records == 1

@@ -19,7 +19,7 @@ from sublet.decisions.session.held_lease import (
     after_failure,
     after_reading,
     after_write,
-    is_true_too,
+    is_covered_by,
 )
 from sublet.decisions.session.refusal import Verdict
 from sublet.decisions.time_and_chance import Instant
@@ -154,8 +154,8 @@ def test_moved_from_is_where_the_checkpoint_may_have_been_before_the_move() -> N
     [("2", False), ("3", True), ("4", True), ("5", True), ("6", False), ("LATEST", False)],
 )
 def test_moved_checkpoint_is_true_within_the_finished_records(row: str, is_true: bool) -> None:
-    assert is_true_too(Checkpoint(row), Checkpoint("3"), Checkpoint("5")) is is_true
-    assert not is_true_too(LATEST, TRIM_HORIZON, Checkpoint("5"))
+    assert is_covered_by(Checkpoint(row), Checkpoint("3"), Checkpoint("5")) is is_true
+    assert not is_covered_by(LATEST, TRIM_HORIZON, Checkpoint("5"))
 
 
 def test_own_pin_is_no_move() -> None:

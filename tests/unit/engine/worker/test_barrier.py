@@ -79,7 +79,7 @@ def test_a_slow_session_that_continues_holds_no_other_up() -> None:
 
 def test_running_lease_is_released_on_request() -> None:
     world = World()
-    world.engine.at(4 * MINUTE, lambda: world.worker.give([OTHER]))
+    world.engine.at(4 * MINUTE, lambda: world.worker.release([OTHER]))
     owner = world.owner_at(4 * MINUTE + 10 * SECOND, OTHER)
     report = world.window()
     assert owner == [None]
@@ -89,7 +89,7 @@ def test_running_lease_is_released_on_request() -> None:
 @pytest.mark.parametrize("wait", [timedelta(0), SECOND])
 def test_waiting_lease_is_released_on_request(wait: timedelta) -> None:
     world = World()
-    world.engine.at(MINUTE + wait, lambda: world.worker.give([OTHER]))
+    world.engine.at(MINUTE + wait, lambda: world.worker.release([OTHER]))
     owner = world.owner_at(MINUTE + 10 * SECOND, OTHER)
     world.window()
     assert owner == [None]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from sublet.decisions.load.resharding import Merge, Split
 from sublet.errors import CheckRefused
-from sublet.operate.cli.monitor.hot import as_json, chosen, exact, is_made, lines_of
+from sublet.operate.cli.monitor.hot import as_json, chosen, exact, is_executed, lines_of
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.protocol.shard import FULL_RANGE, Shard
 from sublet.protocol.stream_info import StreamMode
@@ -51,8 +51,8 @@ def test_a_split_has_its_command_and_its_price() -> None:
 def test_a_merge_is_made_only_of_a_shard_that_is_named() -> None:
     """The shards of a stream whose producers are about to start are idle."""
     merge, split = Merge("shardId-0", "shardId-1"), Split("shardId-0", 5)
-    assert [is_made(change, is_named=False) for change in (merge, split)] == [False, True]
-    assert is_made(merge, is_named=True)
+    assert [is_executed(change, is_named=False) for change in (merge, split)] == [False, True]
+    assert is_executed(merge, is_named=True)
 
 
 def test_hot_prints_one_line_for_a_fine_shard_and_no_control_characters() -> None:

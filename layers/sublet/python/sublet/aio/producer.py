@@ -33,23 +33,23 @@ class Producer:
 
     def __init__(self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]) -> None:
         """See sublet.Producer."""
-        self._made = LazyLoop(stream, account, options)
+        self._lazy_loop = LazyLoop(stream, account, options)
 
     @property
     def stream(self) -> str:
-        return self._made.stream
+        return self._lazy_loop.stream
 
     @property
     def produced(self) -> Produced:
         """See sublet.Producer.produced."""
-        return self._made.produced
+        return self._lazy_loop.produced
 
     async def put(
         self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None
     ) -> asyncio.Future[PutRecord]:
         """See sublet.Producer.put. A task that is cancelled while it waits has not put the record."""
         check_record(data, partition_key, explicit_hash_key)
-        loop = self._made.loop(_tell) if self._made.is_made else await self._begun()
+        loop = self._lazy_loop.loop(_tell) if self._lazy_loop.is_started else await self._begun()
         future: asyncio.Future[PutRecord] = asyncio.get_running_loop().create_future()
         while (room := loop.offer(data, partition_key, explicit_hash_key, future)) is not None:
             await _until_set_once(room)
@@ -57,15 +57,15 @@ class Producer:
 
     async def flush(self) -> None:
         """See sublet.Producer.flush. A task that is cancelled stops waiting; the records are still sent."""
-        if (loop := self._made.loop_if_used()) is not None:
+        if (loop := self._lazy_loop.loop_if_used()) is not None:
             await _until_set(loop.flush())
             raise_failure(loop)
 
     async def close(self) -> None:
         """See sublet.Producer.close."""
-        if (loop := self._made.loop_to_close()) is not None:
+        if (loop := self._lazy_loop.loop_to_close()) is not None:
             await _until_set(loop.close())
-            self._made.closed()
+            self._lazy_loop.closed()
             raise_failure(loop)
 
     async def __aenter__(self) -> Self:
@@ -80,12 +80,12 @@ class Producer:
         """
         if kind is None:
             await self.close()
-        elif (loop := self._made.loop_to_close()) is not None:
+        elif (loop := self._lazy_loop.loop_to_close()) is not None:
             await _until_set(loop.close())
-            self._made.closed()
+            self._lazy_loop.closed()
 
     async def _begun(self) -> PuttingLoop:
-        return await in_thread(self._made.loop, _tell)
+        return await in_thread(self._lazy_loop.loop, _tell)
 
 
 def _tell(settled: Sequence[SettledRecords]) -> None:

@@ -74,7 +74,7 @@ class Records:
                     await changed.wait(found)
                     self._slice_ends = self._time() + HOLDS_LOOP
             finally:
-                self._buffer.leave(changed)
+                self._buffer.unsubscribe(changed)
         if found is None:
             raise StopAsyncIteration
         self._last, self._prefetched = found, self._subscription.request.prefetched.popleft

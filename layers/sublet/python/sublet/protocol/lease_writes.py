@@ -180,7 +180,7 @@ def checkpoint(lease: Lease, to: Checkpoint, caught_up_at: datetime | None = Non
         all_of(*still_held(lease).conditions, position_stands(lease), further_on(to)),
         sets={**_position(to), **_of_the_tip(lease, caught_up_at, None), **_counted(lease)},
         adds={columns.LEASE_COUNTER: ONE},
-        removes=_OVER,
+        removes=CLEARED_BY_CHECKPOINT,
         moves_to=Position(to),
     )
 
@@ -218,7 +218,7 @@ def late_checkpoint(lease: Lease, to: Checkpoint) -> LeaseWrite:
         lease.lease_key,
         all_of(EXISTS, NOT_ENDED, not_sought(lease), position_stands(lease), further_on(to)),
         sets=_position(to),
-        removes=_OVER,
+        removes=CLEARED_BY_CHECKPOINT,
     )
 
 
@@ -249,7 +249,7 @@ def end(lease: Lease) -> LeaseWrite:
         all_of(*still_held(lease).conditions, position_stands(lease), NOT_ENDED),
         sets=_position(SHARD_END),
         adds={columns.LEASE_COUNTER: ONE},
-        removes=(*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP),
+        removes=(*CLEARED_BY_CHECKPOINT, columns.CAUGHT_UP_AT, *_OWNERSHIP),
         moves_to=Position(SHARD_END),
     )
 
@@ -299,7 +299,9 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
         all_of(EXISTS, counter_stands(lease), owner_stands(lease), position_stands(lease), NOT_DRAINING),
         sets={**_position(to.checkpoint), **start},
         adds={columns.LEASE_COUNTER: SEEK_LEAP},
-        removes=tuple(name for name in (*_OVER, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start),
+        removes=tuple(
+            name for name in (*CLEARED_BY_CHECKPOINT, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start
+        ),
         moves_to=to,
     )
 
@@ -320,7 +322,7 @@ def _of_the_tip(lease: Lease, caught_up_at: datetime | None, quiet: QuietUntil |
 
 _CRASHES = (columns.CRASHES, columns.CRASHED_AT)
 _HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
-_OVER = (*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES)
+CLEARED_BY_CHECKPOINT = (*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES)
 """What progress removes."""
 
 _OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)

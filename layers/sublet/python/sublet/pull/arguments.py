@@ -70,7 +70,7 @@ class ConsumerArguments:
         checked_terms(self.settings, ack_wait, max_ack_pending)
         self._ports, self._account = ports, account
         self._ack_wait, self._max_ack_pending = ack_wait, max_ack_pending
-        self._made_in = os.getpid()
+        self._owner_pid = os.getpid()
         self.tasks = _tasks_of(ports or account)
         self.stop: Signal = self.tasks.signal()
 
@@ -93,7 +93,7 @@ class ConsumerArguments:
         """The settings, with a new worker id after a fork: parent and child are two workers."""
         from sublet.runtimes.process_settings import process_defaults
 
-        if os.getpid() == self._made_in or "worker_id" in self._given:
+        if os.getpid() == self._owner_pid or "worker_id" in self._given:
             return self.settings
         worker_id = process_defaults(self.settings.application)["worker_id"]
         return replace(self.settings, worker_id=worker_id)

@@ -54,7 +54,7 @@ class Buffer:
         self.tasks = tasks
         self.tell = tell
         self._lock: AbstractContextManager[object] = tasks.lock()
-        """Guards `_state`, `_fault` and `_is_closed`. Code without it also reads and changes `_waiters`, `gives`, and
+        """Guards `_state`, `_fault` and `_is_closed`. Code without it also reads and changes `_waiters`, `is_open`, and
         the limits and the cached demand of `_state`, each in one atomic step.
         """
         self._change = RepairOnEntry(self._repair)
@@ -62,7 +62,7 @@ class Buffer:
         self._prefetches = self._state.prefetches
         self._waiters: dict[Waiter, None] = {}
         """In the order in which they began to wait."""
-        self.gives = True
+        self.is_open = True
         """False once nothing more is handed out; acks and naks still count."""
         self._is_closed = False
         self._fault: BaseException | None = None
@@ -113,10 +113,10 @@ class Buffer:
                 self._waiters[changed] = None
                 batch = queue.batch
             if batch is not None and batch.remaining_time_in_millis() == 0:
-                self.leave(changed)
+                self.unsubscribe(changed)
                 return False
             changed.wait(LEAVE_CHECKED_EVERY)
-            self.leave(changed)
+            self.unsubscribe(changed)
 
     def close_shard(self, shard_id: str) -> None:
         """Drop a shard whose lease is gone. The next owner gets its buffered and unacknowledged records again."""
@@ -166,8 +166,8 @@ class Buffer:
                 self._waiters[waiter] = None
             if self._fault is not None:
                 raise self._fault
-            is_open = self.gives and not self._is_closed
-            found = self._state.next_for(request, overdue) if is_open else None
+            delivers = self.is_open and not self._is_closed
+            found = self._state.next_for(request, overdue) if delivers else None
         for queue, records in overdue.items():
             self.tell(Event(EventKind.ACK_WAIT_OVER, queue.shard_id, f"{records} of its records come again"))
         return found
@@ -225,12 +225,12 @@ class Buffer:
         for waiter in list(self._waiters):
             waiter.set()
 
-    def give_no_more(self) -> None:
+    def stop_delivering(self) -> None:
         """End every request. Like `wake_all`, this takes no lock."""
-        self.gives = False
+        self.is_open = False
         self.wake_all()
 
-    def has_none_out(self, waiter: Waiter) -> bool:
+    def has_no_outstanding(self, waiter: Waiter) -> bool:
         """True if no record is out. Otherwise the waiter is set once, when that may have changed."""
         with self._lock, self._change:
             self._prefetches.note()
@@ -240,7 +240,7 @@ class Buffer:
             self._waiters[waiter] = None
             return False
 
-    def leave(self, waiter: Waiter) -> None:
+    def unsubscribe(self, waiter: Waiter) -> None:
         """Remove the waiter, whether it was set or not. Takes no lock, because in a forked child the lock cannot be
         taken.
         """

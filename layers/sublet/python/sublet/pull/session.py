@@ -142,10 +142,10 @@ class GroupSession:
     def _drop_ref_by(self, ref: SessionHold, moment: datetime) -> None:
         while (left := moment - self._environment.clock.steady()) > timedelta(0):
             acknowledged = self._environment.tasks.signal()
-            if self.buffer.has_none_out(acknowledged):
+            if self.buffer.has_no_outstanding(acknowledged):
                 break
             acknowledged.wait(left)
-            self.buffer.leave(acknowledged)
+            self.buffer.unsubscribe(acknowledged)
         self.drop_ref(ref)
 
     def wait_if_ending(self) -> None:
@@ -167,7 +167,7 @@ class GroupSession:
         most.
         """
         with self._lock:
-            if self._ends_at is not None or not self.buffer.gives:
+            if self._ends_at is not None or not self.buffer.is_open:
                 return False
             self._calls.add(caller)
             return True
@@ -186,7 +186,7 @@ class GroupSession:
         if self._ends_at is None:
             self._ends_at = self._environment.clock.steady() + self._environment.settings.drain_timeout
         self._calls.discard(get_ident())  # a callback that ends the session would wait for itself
-        self.buffer.give_no_more()
+        self.buffer.stop_delivering()
 
     def _end_without_calls(self) -> None:
         """End now if the session is ending and either no callback is running or they have taken too long."""
@@ -260,7 +260,7 @@ class GroupSession:
             while self.abandoned:
                 self.abandoned.pop()()
             if self._environment.stopped.is_set():
-                self.buffer.give_no_more()
+                self.buffer.stop_delivering()
             self._end_without_calls()
             self._signs.look(idle_heartbeat)
 

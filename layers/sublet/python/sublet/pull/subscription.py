@@ -158,7 +158,7 @@ class Records:
                 if isinstance(found, timedelta):
                     changed.wait(found)
             finally:
-                self._buffer.leave(changed)
+                self._buffer.unsubscribe(changed)
         if found is None:
             raise StopIteration
         self._last, self._prefetch_ends = found, self._steady() + PREFETCH_LASTS

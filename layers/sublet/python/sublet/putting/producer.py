@@ -66,19 +66,19 @@ class Producer:
 
     def __init__(self, stream: str, *, account: Account | None = None, **options: Unpack[ProducerOptions]) -> None:
         """Makes no call. Raises SettingsError."""
-        self._made = LazyLoop(stream, account, options)
+        self._lazy_loop = LazyLoop(stream, account, options)
         self._calling_back: set[int] = set()
         """The threads that are calling back futures, each by its number."""
 
     @property
     def stream(self) -> str:
         """The stream as the program gave it."""
-        return self._made.stream
+        return self._lazy_loop.stream
 
     @property
     def produced(self) -> Produced:
         """Counts of what it has done so far, in this process."""
-        return self._made.produced
+        return self._lazy_loop.produced
 
     def put(self, partition_key: str | None, data: bytes, *, explicit_hash_key: str | None = None) -> Future[PutRecord]:
         """Takes the record, and returns a future of where it is stored: a shard and a sequence number, which an
@@ -90,7 +90,7 @@ class Producer:
         """
         check_record(data, partition_key, explicit_hash_key)
         future = PutFuture()
-        loop = self._made.loop(self._tell)
+        loop = self._lazy_loop.loop(self._tell)
         while (room := loop.offer(data, partition_key, explicit_hash_key, future)) is not None:
             room.wait(WAITED_AT_ONCE)
         return future
@@ -101,16 +101,16 @@ class Producer:
         a RuntimeError.
         """
         self._refuse_callbacks()
-        if (loop := self._made.loop_if_used()) is not None:
+        if (loop := self._lazy_loop.loop_if_used()) is not None:
             _until_set(loop.flush())
             raise_failure(loop)
 
     def close(self) -> None:
         """Flush, and take no more records. May be repeated, and does nothing in a child process."""
         self._refuse_callbacks()
-        if (loop := self._made.loop_to_close()) is not None:
+        if (loop := self._lazy_loop.loop_to_close()) is not None:
             _until_set(loop.close())
-            self._made.closed()
+            self._lazy_loop.closed()
             raise_failure(loop)
 
     def __enter__(self) -> Self:
@@ -120,9 +120,9 @@ class Producer:
         """Close. An exception that ends the block stays the one that is raised."""
         if kind is None:
             self.close()
-        elif (loop := self._made.loop_to_close()) is not None and get_ident() not in self._calling_back:
+        elif (loop := self._lazy_loop.loop_to_close()) is not None and get_ident() not in self._calling_back:
             _until_set(loop.close())
-            self._made.closed()
+            self._lazy_loop.closed()
 
     def _refuse_callbacks(self) -> None:
         if get_ident() in self._calling_back:
@@ -166,9 +166,9 @@ class LazyLoop:
         self._loop: PuttingLoop | None = None
         # Guards `_loop` and `_is_closed`: two loops would break the order of keys, and only one of them would be
         # closed.
-        self._making = Lock()
+        self._lock = Lock()
         self._is_closed = False
-        self._made_in = os.getpid()
+        self._owner_pid = os.getpid()
         self._at_exit: AtExit | None = None
 
     @property
@@ -178,7 +178,7 @@ class LazyLoop:
         return Produced() if self._loop is None or self._is_of_parent else self._loop.produced
 
     @property
-    def is_made(self) -> bool:
+    def is_started(self) -> bool:
         return self._loop is not None
 
     def loop(self, tell: Tell) -> PuttingLoop:
@@ -187,7 +187,7 @@ class LazyLoop:
         """
         loop = self._loop
         if loop is None:
-            with self._making:
+            with self._lock:
                 if self._is_closed:
                     from sublet.putting.loop import CLOSED
 
@@ -208,7 +208,7 @@ class LazyLoop:
         once it is: a signal's handler may end the program while it waits for that.
         """
         if self._loop is None:
-            with self._making:
+            with self._lock:
                 self._is_closed = True
         if self._loop is None or self._is_of_parent:
             return None
@@ -221,7 +221,7 @@ class LazyLoop:
 
     @property
     def _is_of_parent(self) -> bool:
-        return self._made_in != os.getpid()
+        return self._owner_pid != os.getpid()
 
     def _new_loop(self, tell: Tell) -> PuttingLoop:
         from sublet.putting.loop import ProducerPorts, PuttingLoop
@@ -231,7 +231,7 @@ class LazyLoop:
         source = PlacingSource(account.reading(self.stream), account.clock, account.log)
         writer = account.writing(self.stream)
         ports = ProducerPorts(writer, source, account.clock, account.tasks, SystemRandom(), account.log)
-        self._made_in = os.getpid()
+        self._owner_pid = os.getpid()
         self._at_exit = AtExit(self._finish)
         return PuttingLoop(self._rules, ports, tell)
 

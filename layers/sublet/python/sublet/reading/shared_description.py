@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.describing import PATIENCE, DescriptionDoubt, is_asked_for, is_known
+from sublet.decisions.manager.describing import PATIENCE, DescriptionDoubt, is_being_described, is_known
 from sublet.ports import Remembered, SightingStore, Signal
 from sublet.protocol.stream_info import Placement, StreamDescription
 
@@ -28,7 +28,7 @@ def shared_placement(
     """
     waited = timedelta(0)
     while not is_known(remembered.placement, now, DescriptionDoubt.NONE):
-        is_ours = not is_asked_for(remembered.asked_at, now + waited) and sightings.begin_describing(
+        is_ours = not is_being_described(remembered.asked_at, now + waited) and sightings.begin_describing(
             now + waited, remembered
         )
         if is_ours or waited >= PATIENCE:

@@ -198,12 +198,12 @@ class ConsumerProcess:
         self._looked_at, self._refusals = self._tried_at, WORKED
         others, self._is_reporting = report.others, report.is_reporting
         self._is_alone = others.is_alone
-        if others.gives:
-            self.ports.log.info("releasing leases that another worker asked for", lease_keys=sorted(others.gives))
-            self._worker.give(others.gives)
+        if others.requested:
+            self.ports.log.info("releasing leases that another worker asked for", lease_keys=sorted(others.requested))
+            self._worker.release(others.requested)
         if report.left:
             self.ports.log.info("releasing leases of streams that are no longer read", lease_keys=sorted(report.left))
-            self._worker.give(report.left)
+            self._worker.release(report.left)
         after = others.next_look.after
         # Windows report for this process, but without a lease there are none.
         return min(after, REPORTED_EVERY) if self._is_reporting else after

@@ -173,11 +173,11 @@ def joins_again_after(failures: int) -> timedelta:
 class AmongOthers(Struct, frozen=True):
     """What one scan of the leases tells a process about the others.
 
-    gives     lease keys of its own that another worker is on its way to steal
+    requested lease keys of its own that another worker is on its way to steal
     is_alone  no other process holds a lease or has announced anything
     """
 
-    gives: frozenset[str]
+    requested: frozenset[str]
     is_alone: bool
     next_look: NextLook
 

@@ -47,6 +47,6 @@ def is_known(placement: Placement, now: datetime, doubt: DescriptionDoubt) -> bo
     return placement.last is not None and abs(now - placement.last.at) < _KNOWN_FOR[doubt]
 
 
-def is_asked_for(asked_at: datetime | None, now: datetime) -> bool:
+def is_being_described(asked_at: datetime | None, now: datetime) -> bool:
     """Whether another process has started to ask and may still get an answer."""
     return asked_at is not None and abs(now - asked_at) < PATIENCE

@@ -46,7 +46,7 @@ def under_way(
         lease.lease_key: sent
         for lease in leases
         if (sent := dispatched.get(lease.lease_key)) is not None
-        and _stands(sent, lease)
+        and _is_current(sent, lease)
         and is_recent(sent.at, now, WORKER_STARTS_WITHIN)
     }
 
@@ -103,7 +103,7 @@ def is_recent(at: datetime, now: datetime, within: timedelta) -> bool:
     return abs(now - at) < within
 
 
-def _stands(sent: DispatchedWorker, lease: Lease) -> bool:
+def _is_current(sent: DispatchedWorker, lease: Lease) -> bool:
     """Whether the dispatch still applies. The owner of a lease to be stolen may heartbeat or release it before the
     thief comes.
     """

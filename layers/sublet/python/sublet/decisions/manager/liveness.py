@@ -58,7 +58,7 @@ def observe(sightings: Mapping[str, Sighting], leases: Iterable[Lease], now: dat
     seen: dict[str, Sighting] = {}
     for lease in leases:
         before, owner = sightings.get(lease.lease_key), lease.actual_owner
-        if before is not None and _stands(before, lease):
+        if before is not None and _is_current(before, lease):
             seen[lease.lease_key] = before if before.seen_at <= now else replace(before, seen_at=now)
         elif before is not None or owner is not None or lease.crashes:
             is_same = before is not None and before.lease_owner == owner
@@ -90,9 +90,9 @@ def with_own(
     found = dict(sightings)
     for lease in leases:
         ours, stored = own.get(lease.lease_key), sightings.get(lease.lease_key)
-        if ours is None or not _stands(ours, lease) or now - ours.seen_at <= longer_than:
+        if ours is None or not _is_current(ours, lease) or now - ours.seen_at <= longer_than:
             continue
-        if stored is None or not _stands(stored, lease):
+        if stored is None or not _is_current(stored, lease):
             found[lease.lease_key] = ours
     return found
 
@@ -106,7 +106,7 @@ def idle_time(lease: Lease, sightings: Mapping[str, Sighting], now: datetime) ->
     sighting = sightings.get(lease.lease_key)
     if sighting is None:
         return timedelta.max if lease.actual_owner is None else timedelta(0)
-    return max(now - sighting.seen_at, timedelta(0)) if _stands(sighting, lease) else timedelta(0)
+    return max(now - sighting.seen_at, timedelta(0)) if _is_current(sighting, lease) else timedelta(0)
 
 
 def is_expired(lease: Lease, sightings: Mapping[str, Sighting], now: datetime, failover_time: timedelta) -> bool:
@@ -141,8 +141,8 @@ def has_moved(lease: Lease, sightings: Mapping[str, Sighting]) -> bool:
     sighted.
     """
     sighting = sightings.get(lease.lease_key)
-    return lease.actual_owner is not None if sighting is None else not _stands(sighting, lease)
+    return lease.actual_owner is not None if sighting is None else not _is_current(sighting, lease)
 
 
-def _stands(sighting: Sighting, lease: Lease) -> bool:
+def _is_current(sighting: Sighting, lease: Lease) -> bool:
     return sighting.lease_counter == lease.lease_counter and sighting.lease_owner == lease.actual_owner

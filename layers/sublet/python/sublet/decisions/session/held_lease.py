@@ -105,7 +105,7 @@ class Holding:
     def may_write(self) -> bool:
         return self.tenure in MAY_WRITE
 
-    def is_asked_for(self, write: LeaseWrite) -> bool:
+    def would_release_requested_lease(self, write: LeaseWrite) -> bool:
         """Whether this write would release a lease whose next owner is named already."""
         return self.tenure is Tenure.DRAINING and write.kind is WriteKind.RELEASE
 
@@ -142,7 +142,7 @@ def after_write(holding: Holding, write: LeaseWrite, row: _Row, applied: bool, s
     tenure = TENURE_AFTER.get(write.kind) if is_written else to.tenure
     written_at = sent_at if is_written else holding.written_at
     after = Holding(row, written_at, tenure or holding.tenure, moves=moves, moved_from=moved_from)
-    asks = not is_written and after.is_asked_for(write)
+    asks = not is_written and after.would_release_requested_lease(write)
     return AfterWrite(after, verdict, to.is_done, NextAction.HAND_OVER if asks else to.then)
 
 
@@ -188,7 +188,7 @@ def after_reading(holding: Holding, row: _Row) -> Holding:
     return replace(holding, tenure=Tenure.LOST)
 
 
-def is_true_too(row: Checkpoint, known: Checkpoint, finished: Checkpoint) -> bool:
+def is_covered_by(row: Checkpoint, known: Checkpoint, finished: Checkpoint) -> bool:
     """Whether a position that another writer has set holds nothing new: it is ahead of `known` and not beyond
     `finished`. Either the previous owner has checkpointed late, or an operator skips what is long done.
     """

@@ -64,13 +64,13 @@ class CallThreads:
         self._threads: dict[str, LeaseThread] = {}
 
     @property
-    def is_kept(self) -> bool:
+    def are_reused(self) -> bool:
         """Whether calls have a thread that lasts longer than their session."""
         return self._is_per_lease or self._is_one
 
     def spawn(self, lease_key: str, work: Callable[[], None]) -> None:
         """Do the work in its thread. Raises RuntimeError if no thread can be started."""
-        if not self.is_kept:
+        if not self.are_reused:
             self._tasks.spawn(work)
             return
         key = self._key(lease_key)

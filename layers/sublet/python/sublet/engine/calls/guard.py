@@ -105,7 +105,7 @@ class CallGuard:
         """
         call.work, call.began_at = work, (now := self._clock.steady())
         until = overdue_at(now, cut_off, self._settings)
-        if until is None and not self.threads.is_kept:
+        if until is None and not self.threads.are_reused:
             self._do(call, late)
         else:
             self._do_in_thread(call, late, now, until)

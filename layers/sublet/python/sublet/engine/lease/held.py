@@ -127,7 +127,7 @@ class HeldLease:
                 if write is None:
                     return True
                 # The release was decided before another write's reply asked for the lease.
-                if self._holding.is_asked_for(write):
+                if self._holding.would_release_requested_lease(write):
                     write, make = hand_over(self.lease), hand_over
                 after = self._write(write)
                 if after is None or after.then is NextAction.NOTHING:
@@ -150,7 +150,7 @@ class HeldLease:
         row = result.lease if isinstance(result, Applied) else result.row
         after = after_write(self._holding, write, row, applied, sent_at)
         if after.verdict is Verdict.LOST and isinstance(result, Refused):
-            self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_stands(result))
+            self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_describe_row(result))
         if after.verdict is Verdict.DRAIN:
             self._log.info(
                 "asked to hand the lease over", lease_key=write.lease_key, to=after.holding.lease.lease_owner
@@ -224,7 +224,7 @@ class HeldLease:
             self._become(after_reading(self._holding, self._table.get(self.lease.lease_key)))
 
 
-def _stands(refused: Refused) -> str:
+def _describe_row(refused: Refused) -> str:
     row = refused.row
     if isinstance(row, Lease):
         return f"owner {row.lease_owner}, counter {row.lease_counter}, checkpoint {row.checkpoint}"

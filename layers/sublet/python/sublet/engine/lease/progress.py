@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sublet.decisions.session.crash_caution import careful_until
-from sublet.decisions.session.held_lease import Holding, Tenure, is_true_too
+from sublet.decisions.session.held_lease import Holding, Tenure, is_covered_by
 from sublet.decisions.session.quiet import begun, opening
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.lease.row_notes import Ahead
@@ -192,7 +192,7 @@ class Progress:
 
     def _is_forward(self, holding: Holding, up_to: Checkpoint) -> bool:
         """True if the row was moved forward, but not beyond `up_to`."""
-        return holding.moved_from is not None and is_true_too(
+        return holding.moved_from is not None and is_covered_by(
             holding.lease.checkpoint, max(self.written, holding.moved_from), up_to
         )
 

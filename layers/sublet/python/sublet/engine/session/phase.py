@@ -31,7 +31,7 @@ class Phase(StrEnum):
 class PhaseEvent(StrEnum):
     ACQUIRED = "lease_acquired has returned"
     RELEASING = "lease_releasing is called"
-    KEPT = "the session is over, and the lease stays ours"
+    KEPT = "the session is over, and the lease is kept"
     GIVEN_UP = "a kept lease is released after all"
     GOES_ON = "another session goes on with the lease"
     ENDED = "the session is over, and with it the lease"
@@ -111,7 +111,7 @@ class PhaseTracker:
         return ALLOWED[self.now].counts
 
     @property
-    def may_keep(self) -> bool:
+    def allows_keeping(self) -> bool:
         return self.keeps and ALLOWED[self.now].keeps
 
     def allows(self, function: str) -> bool:

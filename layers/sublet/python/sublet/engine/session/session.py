@@ -82,7 +82,7 @@ class LeaseSession:
                 ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
             shared.guard.health.note(refused)
             ports.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
-        except BaseException as fault:  # unexpected: give the lease back, and let it be seen
+        except BaseException as fault:  # unexpected: release the lease, and let it be seen
             ports.log.error(
                 "an unplanned fault ended the lease's window",
                 shard_id=self.shard_id,
@@ -91,10 +91,12 @@ class LeaseSession:
             )
             self._finish(SessionOutcome.SERVICE_FAILED, None)
             raise
-        return self._finish(outcome, problem, keep=self._may_keep and outcome is SessionOutcome.WINDOW_ENDED)
+        return self._finish(
+            outcome, problem, keep_lease=self._outlives_window and outcome is SessionOutcome.WINDOW_ENDED
+        )
 
     def stop_early(self) -> None:
-        """End the window early, and do not keep the lease for the next one."""
+        """End the window early, and do not keep_lease the lease for the next one."""
         self.phase.is_recalled = True
         self.stop.set()
 
@@ -244,13 +246,13 @@ class LeaseSession:
                 "checkpointed: checkpoint the last of them in shard_ended, and the shard ends"
             )
 
-    def _finish(self, outcome: SessionOutcome, problem: str | None, keep: bool = False) -> LeaseReport:
+    def _finish(self, outcome: SessionOutcome, problem: str | None, keep_lease: bool = False) -> LeaseReport:
         """Let the handler flush, make the last checkpoint, and release or keep the lease, or tell the handler that it
         is lost.
         """
         shared, tally = self.shared, self.caller.tally
         if outcome not in (SessionOutcome.SHARD_ENDED, SessionOutcome.MOVED):
-            if not keep or shared.settings.is_checkpointed_by_hand:
+            if not keep_lease or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
             if self.progress.write_last():
                 shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
@@ -258,21 +260,21 @@ class LeaseSession:
             attempts.note(self.held, self.progress)
             if self.held.tenure is Tenure.DRAINING:  # a leader has asked for it in the meantime
                 self.held.write(hand_over)
-            elif not keep:
+            elif not keep_lease:
                 self._release()
             if tally.is_hung:
                 outcome = SessionOutcome.HANDLER_HUNG
             if self.held.tenure in (Tenure.DRAINING, Tenure.LOST):
-                outcome, keep = SessionOutcome.LEASE_LOST, False
+                outcome, keep_lease = SessionOutcome.LEASE_LOST, False
                 self._tell_lost()
-        self.phase.move(PhaseEvent.KEPT if keep or outcome is SessionOutcome.MOVED else PhaseEvent.ENDED)
+        self.phase.move(PhaseEvent.KEPT if keep_lease or outcome is SessionOutcome.MOVED else PhaseEvent.ENDED)
         if outcome is SessionOutcome.SERVICE_FAILED:
             shared.ports.metrics.put(Metric.LEASES_FAILED, 1, shard_id=self.shard_id)
         lease = self.held.lease
         self.count = LeaseReport(
             self.shard_id,
             outcome,
-            lease.fence if keep else None,
+            lease.fence if keep_lease else None,
             str(lease.checkpoint),
             self.stream_records,
             tally.handled,
@@ -287,10 +289,10 @@ class LeaseSession:
         return self.count
 
     @property
-    def _may_keep(self) -> bool:
-        """Whether the lease may be kept. False also if the process is to end, since it begins no other window."""
+    def _outlives_window(self) -> bool:
+        """Whether the lease may be kept beyond the window. False also if the process is to end: it begins no other."""
         guard = self.shared.guard
-        return self.phase.may_keep and guard.health.ending is None
+        return self.phase.allows_keeping and guard.health.ending is None
 
     def _release(self) -> None:
         tally = self.caller.tally
@@ -299,13 +301,13 @@ class LeaseSession:
         self.held.write(partial(release, caught_up_at=caught_up_at, crashes=hung, quiet=quiet))
 
     @property
-    def is_kept(self) -> bool:
+    def is_still_held(self) -> bool:
         """Whether the lease is still kept: it may have been lost since, or requested."""
-        return self.held.tenure is Tenure.HELD and self._may_keep
+        return self.held.tenure is Tenure.HELD and self._outlives_window
 
     def settle(self) -> LeaseReport:
         """The report of a kept lease at the end of the window: as our last heartbeat left it, or lost."""
-        if self.is_kept:
+        if self.is_still_held:
             return replace(self.count, kept=self.held.lease.fence)
         if self.held.tenure is Tenure.HELD:
             self.phase.move(PhaseEvent.GIVEN_UP)

@@ -178,21 +178,21 @@ class LeaseRun:
             while True:
                 report = session.run()
                 if report.outcome is SessionOutcome.MOVED:
-                    session = self._again_from_the_row(session)
-                elif not self._may_go_on(session, report):
+                    session = self._restart_from_row(session)
+                elif not self._continues(session, report):
                     break
-                elif not session.is_kept:
+                elif not session.is_still_held:
                     report = session.settle()
                     break
                 else:
-                    session = self._again(session, self._clock.steady() + self._settings.window)
+                    session = self._restart(session, self._clock.steady() + self._settings.window)
         except BaseException:
             self._sessions.has_ended(session, is_kept=False)
             raise
         self._sessions.has_ended(session, is_kept=report.kept is not None)
         return session, report
 
-    def _may_go_on(self, session: LeaseSession, report: LeaseReport) -> bool:
+    def _continues(self, session: LeaseSession, report: LeaseReport) -> bool:
         """Whether the lease is kept, other leases of the window are not done yet, and the process has no fixed end."""
         if report.kept is None or self._cut_off is not None:
             return False
@@ -208,7 +208,7 @@ class LeaseRun:
         self._sessions.has_begun(session)
         return session
 
-    def _again_from_the_row(self, moved: LeaseSession) -> LeaseSession:
+    def _restart_from_row(self, moved: LeaseSession) -> LeaseSession:
         held = moved.held
         self._log.warning(
             "another writer has moved the checkpoint; reading on from there",
@@ -216,10 +216,10 @@ class LeaseRun:
             checkpoint=str(held.lease.checkpoint),
             finished=str(moved.progress.finished),
         )
-        return self._again(moved, moved.deadline)
+        return self._restart(moved, moved.deadline)
 
-    def _again(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
-        """Begin another session from the row's checkpoint. The lease stays ours all the while."""
+    def _restart(self, before: LeaseSession, deadline: datetime) -> LeaseSession:
+        """Begin another session from the row's checkpoint. We keep the lease throughout."""
         held, stop = before.held, self._tasks.signal()
         held.go_on(stop)
         session = lease_session(

@@ -151,7 +151,7 @@ class Window:
     def states(self) -> list[ShardReport]:
         return [session.state() for session in self._sessions.held()]
 
-    def give(self, lease_keys: Collection[str]) -> None:
+    def release(self, lease_keys: Collection[str]) -> None:
         """Release these leases, each as soon as its handler call has ended."""
         for session in self._sessions.held():
             if session.held.lease.lease_key in lease_keys:

@@ -104,10 +104,10 @@ class LeaseWorker:
         """The states of the shards whose leases are held now."""
         return tuple(state for window in list(self._windows) for state in window.states())
 
-    def give(self, lease_keys: Collection[str]) -> None:
+    def release(self, lease_keys: Collection[str]) -> None:
         """Release those of these leases that are held, as soon as possible."""
         for window in list(self._windows):
-            window.give(lease_keys)
+            window.release(lease_keys)
 
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that are held now, for a process that cannot wait until they are released."""

@@ -113,7 +113,7 @@ class WriteAudit:
                 return f"the last write was made {since / SECOND:.1f} s before"
         is_once = write.kind in ONCE and not (process.is_older and write.kind is WriteKind.PIN)
         before = audited.answered.get(write.kind) if is_once else None
-        if before is not None and _content(before) == _content(write) and self._stands(write):
+        if before is not None and _content(before) == _content(write) and self._is_current(write):
             return "the row says it, and an answer has confirmed it"
         if write.kind is WriteKind.RELEASE and audited.is_answered and audited.over == ASKED:
             return "its next owner is named already"
@@ -131,7 +131,7 @@ class WriteAudit:
         is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(columns.ATTEMPTS)
         return grows or clears or is_tried
 
-    def _stands(self, write: LeaseWrite) -> bool:
+    def _is_current(self, write: LeaseWrite) -> bool:
         row = self.world.table.row(write.lease_key) or {}
         says = all(row.get(name) == value for name, value in _content(write).items())
         return says and row.keys().isdisjoint(write.removes)

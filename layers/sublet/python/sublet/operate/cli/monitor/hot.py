@@ -104,7 +104,7 @@ def run(options: Namespace) -> int:
     else:
         print("\n".join(line for stream, shards in found for line in _lines(stream, shards, len(streams))))
     changes = [(stream, shard.change) for stream, shards in found for shard in shards if shard.change is not None]
-    made = [each for each in changes if options.execute and is_made(each[1], is_named=bool(options.shards))]
+    made = [each for each in changes if options.execute and is_executed(each[1], is_named=bool(options.shards))]
     if changes and not options.execute:
         print("\nNothing has been changed. To carry this out, add --execute.", file=sys.stderr)
     elif len(made) < len(changes):
@@ -134,7 +134,7 @@ def looks(
     return found
 
 
-def is_made(change: Reshard, *, is_named: bool) -> bool:
+def is_executed(change: Reshard, *, is_named: bool) -> bool:
     """True if --execute carries the change out. A merge must be named, because idle shards may be about to get their
     load.
     """
