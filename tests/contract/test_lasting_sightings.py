@@ -58,11 +58,9 @@ def test_process_recreates_the_sightings_table_from_its_memory(client: Any) -> N
     assert store.load().sightings == SEEN
     store.save(SEEN)
     assert a_store(client).load().sightings == SEEN, "others find it there"
-    assert log.messages("warning") == [
-        "there is no sightings table; this process goes on with what it remembers itself"
-    ]
+    assert log.messages("warning") == ["sightings table is missing; continuing with what this process remembers"]
     assert log.lines[0].fields["made_again"] == "yes"
-    assert log.messages("info") == ["the sightings table is there again"]
+    assert log.messages("info") == ["sightings table is back"]
 
 
 def test_process_without_leave_goes_on_without_the_sightings_table(client: Any) -> None:

@@ -67,7 +67,7 @@ Mistake = Callable[[RecordWriter], RecordWriter]
 
 @dataclass
 class Put:
-    """What the programs of a world have put, and what came of it. Records are known by their data."""
+    """What the programs of a world have put, and the results. Records are known by their data."""
 
     world: World
     chance: Random

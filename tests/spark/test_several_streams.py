@@ -251,7 +251,7 @@ def test_query_waits_for_the_first_listing_of_streams_alone() -> None:
     assert query.plan()
     assert query.clock.now() - before < 10 * SECOND
     assert {row.data for row in query.run()} == {data for _, data in wanted}
-    assert "could not look for streams" in query.memory_log.messages("warning")
+    assert "could not search for streams" in query.memory_log.messages("warning")
 
 
 def test_a_hundred_streams_cost_a_poll_each() -> None:

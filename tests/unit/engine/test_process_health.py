@@ -34,4 +34,4 @@ def test_process_end_is_logged_once_and_stays(world: EngineWorld) -> None:
     health.note(OSError(errno.EMFILE, "too many open files"))
     assert told == ["ended"]
     assert health.ends_now is ProcessEndReason.ALL_SLOTS_HANG
-    assert [line.message for line in world.log.lines] == ["this process ends"]
+    assert [line.message for line in world.log.lines] == ["exiting"]

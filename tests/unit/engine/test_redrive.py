@@ -290,7 +290,7 @@ def test_redrive_leaves_every_kept_batch_visible_at_once(dry_run: bool) -> None:
     redriving.bad = {"100"}
     redriving.run(dry_run=dry_run)
     assert store.left == (["bad", *(["good"] if dry_run else []), "other", "another"])
-    why = [line.fields["problem"] for line in redriving.log.lines if line.message == "left alone"]
+    why = [line.fields["problem"] for line in redriving.log.lines if line.message == "batch left in place"]
     assert why == ["of the application audit"], "each reason once"
 
 

@@ -100,7 +100,7 @@ def test_a_row_that_a_hand_has_set_back_is_seen_by_its_position() -> None:
     ours = plan(world, "20m")
     world.change_lease(checkpoint=Checkpoint("5"))
     before = rows(world)
-    with pytest.raises(SeekRefused, match=f"lease {SHARD} was moved back since this was planned: plan again. N"):
+    with pytest.raises(SeekRefused, match=f"lease {SHARD} was moved back since the plan was made: plan again. N"):
         execute(world, ours)
     assert rows(world) == before
     assert not world.snapshots.snapshots(), "a seek that moves nothing is not the last one"

@@ -1,4 +1,4 @@
-"""A word for each shard of a real table and stream, over the time in which it is watched."""
+"""The status of each shard of a real table and stream, over the time in which it is watched."""
 
 from __future__ import annotations
 

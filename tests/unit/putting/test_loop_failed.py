@@ -139,7 +139,7 @@ def test_a_program_gets_the_fault_from_its_futures_its_flush_and_its_next_put() 
         producer.flush()
     with pytest.raises(ProducerFailed):
         lost.result(0)
-    with pytest.raises(ProducerFailed, match="make another one"):
+    with pytest.raises(ProducerFailed, match="create a new producer"):
         producer.put("key", b"3")
     producer.close()
 

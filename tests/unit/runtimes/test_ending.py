@@ -36,7 +36,7 @@ from tests.doubles.engine_world import (
 )
 
 OTHER = "shardId-000000000001"
-ENDS = "this environment ends, so that it is not used again"
+ENDS = "ending this environment so that it is not reused"
 
 
 @dataclass

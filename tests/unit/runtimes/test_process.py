@@ -164,8 +164,8 @@ def test_a_table_that_is_out_of_reach_for_a_while_costs_a_tick(consume: Consume)
     consumer = consume(problems_of_scan=[LeaseTableUnavailable("no reply")] * 2)
     assert consumer.handled.wait(PATIENCE)
     assert consumer.log.messages("warning") == [
-        "could not look for leases to resume",
-        "tick failed; the next one tries again",
+        "could not check for leases to resume",
+        "tick failed; will retry",
     ]
 
 

@@ -51,7 +51,7 @@ def test_a_process_that_has_worked_goes_on_after_a_refusal(problem: Exception, s
     running.leave()
     assert not world.missing
     assert sum(world.metrics.values(Metric.TICKS_REFUSED)) == world.log.messages("warning").count(
-        "tick refused; the next one tries again"
+        "tick refused; will retry"
     )
 
 

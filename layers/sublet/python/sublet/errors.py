@@ -164,7 +164,7 @@ class OffsetMalformed(SubletError):
 
 
 class ProducerClosed(SubletError):
-    """The producer is closed, and takes no more records."""
+    """The producer is closed and takes no more records."""
 
 
 class ProducerFailed(SubletError):

@@ -172,7 +172,7 @@ def test_hung_call_blocks_other_calls_and_gets_lease_lost_when_it_ends() -> None
     assert world.handler.calls == [("lease_acquired", SHARD), ("handle", SHARD)]
     world.tasks.sleep(2 * MINUTE)
     assert world.handler.calls[2:] == [("lease_lost", SHARD)]
-    assert "a handler call that was given up has ended" in world.log.messages("warning")
+    assert "abandoned handler call has ended" in world.log.messages("warning")
 
 
 def test_process_does_not_acquire_the_lease_again_before_its_hung_call_ends() -> None:
@@ -384,7 +384,7 @@ def test_window_ends_when_calls_hang_in_all_slots_and_their_replacements() -> No
     assert world.seconds() < 120
     assert {lease.lease_owner for lease in world.table.real.scan().leases} == {None}
     assert list(outcomes(report).values()).count(SessionOutcome.HANDLER_HUNG) == 4
-    assert "this process ends" in world.log.messages("error")
+    assert "exiting" in world.log.messages("error")
 
 
 def test_process_ends_though_its_hung_call_returns_meanwhile() -> None:
@@ -433,5 +433,5 @@ def test_call_that_ends_during_the_hang_check_does_not_count_as_hung() -> None:
     assert only(world.window(lasts=5 * MINUTE, worker=worker)).outcome is SessionOutcome.HANDLER_HUNG
     world.tasks.sleep(MINUTE)
     assert worker.health.hung == 0
-    assert world.log.messages("warning") == ["a handler call that was given up has ended"]
+    assert world.log.messages("warning") == ["abandoned handler call has ended"]
     assert world.handler.calls[-1] == ("lease_lost", SHARD)

@@ -177,7 +177,7 @@ def test_tick_probes_no_other_shard_after_a_permanent_refusal() -> None:
     report = manager.tick()
     assert len(sent(report)) == 30
     assert len(world.stream.polls) - polled == 1
-    assert world.log.messages("error").count("could not look into a shard") == 1
+    assert world.log.messages("error").count("could not probe a shard") == 1
 
 
 def test_a_service_that_is_slow_does_not_hold_up_the_tick() -> None:

@@ -246,7 +246,7 @@ def test_missing_stream_is_not_believed_before_a_second_answer() -> None:
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 1
     assert world.sightings.load().streams[world.key("orders")].gone_at == gone_at, "as it was first seen"
-    assert messages(world).count("a stream is gone: no worker is sent to its leases") == 1
+    assert messages(world).count("stream is gone: its leases are not dispatched") == 1
     world.streams["orders"].fails.clear()
     world.clock.advance(LISTED_EVERY)
     assert manager.tick().total_leases == 2, "it is back"

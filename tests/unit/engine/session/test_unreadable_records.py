@@ -146,7 +146,7 @@ def test_half_handled_aggregate_that_becomes_unreadable_ends_the_window(
     with pytest.raises(KeyError, match="a bug"):
         world.window()
     assert world.table.lease().checkpoint == before
-    (line,) = [line for line in world.log.lines if line.message.startswith("an unplanned fault")]
+    (line,) = [line for line in world.log.lines if line.message.startswith("unexpected error")]
     assert line.fields["shard_id"] == world.table.lease().shard_id
     assert (line.fields["position"], line.fields["error"]) == (number, "KeyError")
 
@@ -162,7 +162,7 @@ def test_unplanned_fault_is_logged_with_shard_and_position_and_counted(
     breaking(world, monkeypatch, lambda _: True, MemoryError())
     with pytest.raises(MemoryError):
         world.window()
-    (line,) = [line for line in world.log.lines if line.message.startswith("an unplanned fault")]
+    (line,) = [line for line in world.log.lines if line.message.startswith("unexpected error")]
     assert line.fields["shard_id"] == world.table.lease().shard_id
     assert (line.fields["position"], line.fields["error"]) == (numbers[1], "MemoryError")
     assert sum(world.metrics.values(Metric.LEASES_FAILED)) == 1

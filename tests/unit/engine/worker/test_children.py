@@ -68,7 +68,7 @@ def test_descendants_that_cannot_be_listed_are_logged_and_left_to_a_tick(what: s
     else:
         world.table.disturb_get = raising(LeaseTableUnavailable("timed out"))
     assert only(world.window(item)).outcome is SessionOutcome.COULD_NOT_ACQUIRE
-    (line,) = [line for line in world.log.lines if line.message == "could not look for children"]
+    (line,) = [line for line in world.log.lines if line.message == "could not check for child shards"]
     assert line.fields == {"lease_key": SHARD, "problem": "timed out"}
 
 

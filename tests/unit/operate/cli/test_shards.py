@@ -39,7 +39,7 @@ MERGED = shard_status(
 def test_children_are_below_their_parents_and_a_merged_shard_names_the_other() -> None:
     assert list(tree_lines(shard_tree((ROOT, LEFT, RIGHT, MERGED)))) == [
         "shardId-000000000000          ENDED           100.0%",
-        "|-- shardId-000000000001      BEHIND       9m  50.0%  orders-audit-lambda-0    its lag has not fallen once",
+        "|-- shardId-000000000001      BEHIND       9m  50.0%  orders-audit-lambda-0    lag has never fallen",
         (
             f"|   `-- shardId-000000000003  WAITING       -      -  {'-':<24} also of shardId-000000000002; "
             f"{MERGED.because}"

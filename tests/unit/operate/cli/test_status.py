@@ -75,11 +75,11 @@ def test_the_worst_comes_first_with_its_lag_its_trend_and_why() -> None:
     assert titles.split() == ["shard", "status", "lag", "trend", "caught", "up", "owner", "why"]
     assert [" ".join(line.partition("shardId-00000000000")[2].split()) for line in shards] == [
         f"4 STOPPED 30m - - orders-audit-lambda-0 (gone) {StatusReason.NO_SIGN_OF_LIFE}; owners died there: 2",
-        "1 BEHIND 41m +0.30 s/s - orders-audit-lambda-0 its lag has not fallen once; failed calls: 3",
-        "6 PAUSED 50m - - orders-audit-lambda-0 an operator has paused it to drain (jo, until 2026-11-22T08:01:00Z)",
-        "2 OK 20m -0.50 s/s in 40m host:java-1 its lag falls",
+        "1 BEHIND 41m +0.30 s/s - orders-audit-lambda-0 lag has never fallen; failed calls: 3",
+        "6 PAUSED 50m - - orders-audit-lambda-0 paused by an operator to drain (jo, until 2026-11-22T08:01:00Z)",
+        "2 OK 20m -0.50 s/s in 40m host:java-1 lag is falling",
         "0 OK 0s - - orders-audit-lambda-0 nothing waits",
-        "3 OK - - - - records of 3m are past retention, unread; it was caught up lately",
+        "3 OK - - - - records of 3m are past retention, unread; recently caught up",
     ]
 
 

@@ -35,7 +35,7 @@ def test_failed_look_keeps_the_last_status_and_the_next_look_recovers() -> None:
     assert failed is not None
     assert failed.problem == "an error of sublet: ZeroDivisionError"
     assert failed.status == first.status
-    assert set(world.log.messages("error")) == {"console look failed"}  # the background may have looked too
+    assert set(world.log.messages("error")) == {"console refresh failed"}  # the background may have looked too
     world.orders.table.scan = real  # type: ignore[method-assign]
     again = watching.look("orders")
     assert again is not None

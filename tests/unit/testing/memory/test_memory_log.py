@@ -15,4 +15,4 @@ from sublet.testing.memory import MemoryLog
 @pytest.mark.parametrize("name", ["name", "message", "module", "process", "exc_info"])
 def test_a_field_of_a_reserved_name_is_refused(log: Log, name: str) -> None:
     with pytest.raises((KeyError, TypeError)):
-        log.warning("left alone", **{name: "x"})
+        log.warning("batch left in place", **{name: "x"})

@@ -73,7 +73,7 @@ class ControlWatch:
             if not self._has_warned:
                 self._has_warned = True
                 self._log.warning(
-                    "could not read what an operator has ordered; the last control that was read counts",
+                    "could not read the operator's orders; using the last ones read",
                     error=type(problem).__name__,
                     problem=str(problem),
                     is_paused=self._known.application is not None,

@@ -136,5 +136,5 @@ class ProcessHealth:
     def _set_signal(self, has_ended: bool) -> None:
         """Sets the signal. Called without the lock, since a callback may take locks of its own."""
         if has_ended and self._ends is not None:
-            self._log.error("this process ends", because=self._ends.value)
+            self._log.error("exiting", because=self._ends.value)
             self.ends_at_once.set()

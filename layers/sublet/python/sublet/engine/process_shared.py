@@ -158,7 +158,7 @@ class StrayAggregates:
         try:
             self._known = self._known.with_description(self._stream.describe())
         except CallFailed as problem:
-            self._log.warning("not known who places the stream's records", problem=str(problem))
+            self._log.warning("stream's record distribution unknown", problem=str(problem))
 
 
 class NamedLocks:

@@ -172,11 +172,13 @@ class Redrive:
         problem = kept.problem or f"of the application {kept.batch and kept.batch.application}"
         if problem not in self._logged:
             self._logged.add(problem)
-            self.log.warning("left alone", kept_as=kept.name, problem=problem)
+            self.log.warning("batch left in place", kept_as=kept.name, problem=problem)
         self.store.leave(kept)
 
     def _held_back(self, held: HeldBack) -> None:
-        self.log.warning("held back by what stays", message_group=held.group, stay=held.left)
+        self.log.warning(
+            "message group blocked by messages left in the queue", message_group=held.group, stay=held.left
+        )
         self._so_far = replace(self._so_far, held_back=(*self._so_far.held_back, held.group))
 
     def _count_behind(self) -> None:

@@ -102,7 +102,7 @@ class Group:
         known = account.stream_of(settings.application)
         if known is not None and StreamArn.parse(known.arn).stream != settings.stream:
             raise StreamNotAdopted(
-                f"consumer {settings.application} is of stream {known}, not of {settings.stream}; delete it there"
+                f"consumer {settings.application} belongs to stream {known}, not {settings.stream}; delete it there"
             )
         account.delete_tables(settings)
 

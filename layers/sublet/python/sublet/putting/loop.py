@@ -27,11 +27,10 @@ Tell = Callable[[Sequence[SettledRecords]], None]
 LOOKED_AFTER = timedelta(seconds=60)
 """The longest time that the loop sleeps."""
 
-CLOSED = "the producer is closed, and takes no more records; make another one"
+CLOSED = "producer is closed; create a new one"
 
 FAILED = (
-    "the producer has stopped, because of a fault in it: {}: {}; records that were on their way may be in the stream "
-    "or not; make another one"
+    "internal error stopped the producer: {}: {}; in-flight records may or may not be stored; create a new producer"
 )
 
 
@@ -217,7 +216,7 @@ class PuttingLoop:
         self._given_up.note(lost)
         self._woken.set()
         self._report(lost)
-        self._ports.log.error("the producer has stopped", problem=type(fault).__name__)
+        self._ports.log.error("internal error stopped the producer", problem=type(fault).__name__)
 
     def _next_look(self, plan: SendPlan, now: datetime, *, places: bool) -> datetime:
         moments = [now + LOOKED_AFTER]

@@ -86,7 +86,7 @@ class PlacingSource:
             self._distribution = self._stream.describe().distribution
         except StreamError as problem:
             self._distribution = None
-            self._log.warning("not known who places the stream's records", problem=str(problem))
+            self._log.warning("stream's record distribution unknown", problem=str(problem))
 
     def _is_older_than(self, age: timedelta) -> bool:
         return self._asked_at is None or self._clock.steady() - self._asked_at >= age

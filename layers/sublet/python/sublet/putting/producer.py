@@ -1,4 +1,4 @@
-"""`sublet.Producer`: puts records into a stream, in KPL aggregates, in order, and loses none without saying so."""
+"""`sublet.Producer`: puts records into a stream, in KPL aggregates, in order, and never drops one silently."""
 
 from __future__ import annotations
 

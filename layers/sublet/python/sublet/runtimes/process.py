@@ -175,7 +175,7 @@ class ConsumerProcess:
         try:
             choices = claims_of_earlier_run(self.ports, self.settings, self.stop, self._worker.watch)
         except TransientError as problem:
-            self.ports.log.warning("could not look for leases to resume", problem=str(problem))
+            self.ports.log.warning("could not check for leases to resume", problem=str(problem))
             return
         self.dispatch(pack(choices, self.settings, self.ports.chance, self.ports.clock.now()))
 
@@ -218,11 +218,11 @@ class ConsumerProcess:
         if self._refusals.is_over(problem, now, settings.refusal_patience):
             raise problem
         if isinstance(problem, TransientError):
-            ports.log.warning("tick failed; the next one tries again", problem=str(problem))
+            ports.log.warning("tick failed; will retry", problem=str(problem))
             return tick_interval(settings)
         pause = self._refusals.pause(tick_interval(settings))
         ports.log.warning(
-            "tick refused; the next one tries again",
+            "tick refused; will retry",
             error=type(problem).__name__,
             problem=str(problem),
             refused_since=str(self._refusals.since),
@@ -239,7 +239,7 @@ class ConsumerProcess:
         except CallFailed:
             announced = NOTHING_ANNOUNCED
         wait = heard_within(announced, self.ports.clock.now(), self._is_alone, self.settings)
-        self.ports.log.info("leaving", releases_after=wait.total_seconds())
+        self.ports.log.info("draining", releases_after=wait.total_seconds())
         if not self._is_alone:
             announce(AnnouncementKind.LEAVES, self.ports, self.settings, announced)
         self.stop.wait(wait)

@@ -134,7 +134,7 @@ def run_invocation(
         if because is not None:
             outcomes = {lease.lease_key: lease.outcome.value for lease in leases}
             worker.ports.log.error(
-                "this environment ends, so that it is not used again",
+                "ending this environment so that it is not reused",
                 because=because.value,
                 item_id=item.item_id,
                 leases=outcomes,

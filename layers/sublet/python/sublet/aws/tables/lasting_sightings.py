@@ -120,7 +120,7 @@ class LastingSightings:
         found = self._table.load()
         if self._is_gone:
             self._is_gone = False
-            self._log.info("the sightings table is there again", table=self._settings.sightings_table)
+            self._log.info("sightings table is back", table=self._settings.sightings_table)
             if found == Remembered({}):
                 found = Remembered(self._known.sightings)
         self._known = found
@@ -152,7 +152,7 @@ class LastingSightings:
             )
         )
         self._log.warning(
-            "there is no sightings table; this process goes on with what it remembers itself",
+            "sightings table is missing; continuing with what this process remembers",
             problem=str(missing),
             made_again="yes"
             if self._may_make and not problem

@@ -1,4 +1,4 @@
-"""A shard's sketch: who brings its load, where in its hash key range, and the worst second of each minute.
+"""A shard's sketch: which keys load it, where in its hash key range, and the worst second of each minute.
 
 Load measures what a shard's quota limits: 1 MiB and 1,000 records a second (Kinesis Developer Guide, quotas and
 limits). So the load of a stream record is its own bytes plus a thousandth of a MiB.

@@ -50,7 +50,7 @@ class ShardStatus:
                         not known
     crashes             owners that have died since the last checkpoint
     attempts            failed calls of the handler with what follows the checkpoint
-    failing             with what error the handler fails, and since when, by its owner's last report; None if it does
+    failing             the handler's last error and its start time, as its owner last reported; None if it does
                         not
     kbps                how fast it is read, in KB a second, by its owner's last report; None without a recent report,
                         or if no worker reads it

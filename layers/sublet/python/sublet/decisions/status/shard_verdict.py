@@ -47,11 +47,11 @@ NOTHING = timedelta(0)
 
 
 class Status(StrEnum):
-    """How a shard stands."""
+    """A shard's status."""
 
     OK = "OK"
     BEHIND = "BEHIND"
-    """Its position advances, but its lag has not fallen once."""
+    """Its position advances, but its lag has never fallen."""
     STALLED = "STALLED"
     """Its owner lives and records wait, but its position stands still."""
     STOPPED = "STOPPED"
@@ -67,7 +67,7 @@ class Status(StrEnum):
     WAITING = "WAITING"
     """It begins when its parents are finished."""
     PAUSED = "PAUSED"
-    """An operator has paused it, so that nothing is expected of it."""
+    """An operator has paused it, so it is not judged."""
     ENDED = "ENDED"
     UNKNOWN = "UNKNOWN"
     """Not enough is known. A shard without records is never BEHIND, and a page without records that lags proves
@@ -76,18 +76,18 @@ class Status(StrEnum):
 
 
 STANDS = frozenset({Status.FAILING, Status.STOPPED})
-"""Words of shards whose position is known not to move, whatever the last ten observations show."""
+"""Statuses of shards whose position is known not to move, whatever the last ten observations show."""
 
 
 class StatusReason(StrEnum):
     """Why the shard has its status."""
 
     NOTHING_WAITS = "nothing waits"
-    WAS_CAUGHT_UP = "it was caught up lately"
+    WAS_CAUGHT_UP = "recently caught up"
     NOTHING_WAITED = "nothing waited when its row last said so"
     """What has come since then is not known. `since` is that moment."""
-    LAG_FALLS = "its lag falls"
-    LAG_NEVER_FELL = "its lag has not fallen once"
+    LAG_FALLS = "lag is falling"
+    LAG_NEVER_FELL = "lag has never fallen"
     HANDLER_FAILS = "its handler fails at this position"
     OWNERS_DIE = "its owners die at this position"
     NOT_ANSWERED = "its owner's reads get no answer, and its log says why"
@@ -95,7 +95,7 @@ class StatusReason(StrEnum):
     NO_SIGN_OF_LIFE = "records wait, and no owner has written to its lease"
     OWNER_GONE = "records wait, its owner is gone, and no other has taken its lease"
     MOVED_BACK = "its position was moved back"
-    PAUSED = "an operator has paused it"
+    PAUSED = "paused by an operator"
     PARENTS = "its parents are not finished"
     READ_TO_ITS_END = "it is read to its end"
     NOT_OPENED = "at LATEST, not opened yet"

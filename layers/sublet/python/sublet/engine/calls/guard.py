@@ -169,9 +169,7 @@ class CallGuard:
             self.health.note_finished(call.lease_key)
 
     def _ended_late(self, call: HandlerCall, late: Callable[[], None]) -> None:
-        self._log.warning(
-            "a handler call that was given up has ended", **self._fields(call), seconds=self._seconds(call)
-        )
+        self._log.warning("abandoned handler call has ended", **self._fields(call), seconds=self._seconds(call))
         try:
             late()
         finally:

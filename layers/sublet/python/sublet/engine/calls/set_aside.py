@@ -64,7 +64,7 @@ class SettingAside:
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: in any case the records wait
             self.count(Metric.DESTINATION_REFUSALS, 1)
             self.log.error(
-                "the failure destination refused records, which wait for it",
+                "failure destination refused records; they wait for it",
                 **fields,
                 error=type(problem).__name__,
                 problem=str(problem),

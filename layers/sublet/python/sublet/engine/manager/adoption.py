@@ -51,7 +51,7 @@ def check_adoption(
             placement = placement.with_description(ports.stream.describe())
         placement = _checked(ports, settings, remembered, placement, found)
     except StreamAccessDenied as denied:
-        ports.log.warning("not known whether the leases belong to this stream", problem=str(denied))
+        ports.log.warning("cannot tell whether the leases belong to this stream", problem=str(denied))
         return remembered.placement
     if placement is not remembered.placement:
         ports.sightings.keep_placement(placement, now)
@@ -87,7 +87,7 @@ def adopt_stream(ports: Ports) -> None:
     found, known = ports.stream.describe().identity, ports.sightings.load().stream
     if ports.sightings.adopt(found, known):
         ports.log.warning(
-            "stream adopted: the leases are taken for this one's", stream=str(found), instead_of=str(known)
+            "stream adopted: its leases are assumed to be this stream's", stream=str(found), instead_of=str(known)
         )
 
 

@@ -106,7 +106,7 @@ class SideBySide:
         """Logs and counts a permanent refusal. Callers leave out shards that are gone, which the cleanup finds."""
         self._metrics.put(Metric.READS_REFUSED, 1, shard_id=lease.shard_id)
         self._log.error(
-            "could not look into a shard",
+            "could not probe a shard",
             shard_id=lease.shard_id,
             error=type(refused).__name__,
             problem=str(refused),

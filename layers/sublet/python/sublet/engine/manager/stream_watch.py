@@ -128,7 +128,7 @@ class StreamWatch:
         except CallFailed as problem:
             if self._found is None or not may_pass(problem):
                 raise
-            self._log.warning("could not look for streams", problem=str(problem))
+            self._log.warning("could not search for streams", problem=str(problem))
             return self._found
         self._log_changes(found, known)
         self._found, self._found_at = found, now
@@ -198,9 +198,7 @@ class StreamWatch:
             self._listings[stream] = _StreamListing(answer, self._clock.steady())
             return {} if before.gone_at is None else {stream: replace(before, gone_at=None)}
         if isinstance(answer, StreamNotFound) and before.gone_at is None:
-            self._log.warning(
-                "a stream is gone: no worker is sent to its leases", stream=str(stream), problem=str(answer)
-            )
+            self._log.warning("stream is gone: its leases are not dispatched", stream=str(stream), problem=str(answer))
             return {stream: replace(before, gone_at=now)}
         if not isinstance(answer, StreamNotFound):
             self._log.warning("could not list a stream's shards", stream=str(stream), problem=str(answer))

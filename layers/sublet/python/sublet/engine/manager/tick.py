@@ -250,7 +250,7 @@ def _log_faults(seen: TickLook, plan: TickPlan, crashing: Sequence[Lease], log: 
         )
     for lease in crashing:
         log.error(
-            "every process that handles this shard's next records dies: the lease is tried alone, at growing intervals",
+            "every process that handles this shard's next records dies: the lease is retried alone, with backoff",
             lease_key=lease.lease_key,
             checkpoint=str(lease.checkpoint),
             crashes=lease.crashes,

@@ -157,7 +157,7 @@ class LeaseMetrics:
             return
         self._logged_unfinished_at = now
         self._log.warning(
-            "records were handed over long ago, and the handler has not checkpointed them",
+            "handler has not checkpointed records that it received long ago",
             shard_id=self._shard_id,
             seconds=int(age.total_seconds()),
             records=self._progress.unfinished_records,

@@ -84,7 +84,7 @@ class LeaseSession:
             ports.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
         except BaseException as fault:  # unexpected: release the lease, and let it be seen
             ports.log.error(
-                "an unplanned fault ended the lease's window",
+                "unexpected error ended the lease session",
                 shard_id=self.shard_id,
                 position=str(self.progress.reached),
                 **exception_fields(fault, shared.settings.log_exceptions),
@@ -166,7 +166,7 @@ class LeaseSession:
                 del batch  # freed before the next one is made
             self._has_handled(page, feed.polled_at)
             if self.held.lease.crashes and self.progress.caught_up_at is not None:
-                self.held.write(self.progress.heartbeat)  # the record that its owners died of is behind us
+                self.held.write(self.progress.heartbeat)  # past the record that crashed earlier owners
             if page.is_shard_end:
                 return self._end(page)
             if caught_up:

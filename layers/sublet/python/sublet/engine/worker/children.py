@@ -39,7 +39,7 @@ class ChildLeases:
             unstarted = self._take_over_below(report.lease_key, shards)
             return replace(report, unstarted_children=unstarted)
         except CallFailed as unavailable:
-            self._log.warning("could not look for children", lease_key=report.lease_key, problem=str(unavailable))
+            self._log.warning("could not check for child shards", lease_key=report.lease_key, problem=str(unavailable))
             return report
 
     def _take_over_below(self, parent: str, shards: Sequence[Shard]) -> int:

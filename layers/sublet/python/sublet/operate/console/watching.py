@@ -219,7 +219,7 @@ class ApplicationWatcher:
         except Exception as problem:  # noqa: BLE001 - the next look may succeed, and the page says what happened
             kind = type(problem).__name__
             watched.seen = replace(before, problem=f"an error of sublet: {kind}")
-            self._log.error("console look failed", application=watched.opened.name, problem=kind)
+            self._log.error("console refresh failed", application=watched.opened.name, problem=kind)
         else:
             hour = self._hour(watched, before.hour.after(status))
             watched.seen = ApplicationView(status, "", hour, self._heat(watched, before.heat))

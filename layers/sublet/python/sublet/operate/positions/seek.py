@@ -208,15 +208,15 @@ def why_not(move: LeaseMove, row: Lease | None, checked: Lease | None, *, only_f
     if row is None:
         return "is gone, or its row cannot be read"
     if row.is_ended != move.lease.is_ended:
-        return "has ended, or begun, since this was planned"
+        return "ended or began since the plan was made"
     if only_from_there and row.position != move.before:
-        return "has moved on since this was planned"
+        return "changed since the plan was made"
     return "" if row.position == move.then else _moved_by_another(move, row, checked)
 
 
 def _moved_by_another(move: LeaseMove, row: Lease, checked: Lease | None) -> str:
     if went_back(move.before, row.position):
-        return "was moved back since this was planned"
+        return "was moved back since the plan was made"
     if checked is not None and row.lease_counter >= checked.lease_counter + SEEK_LEAP:
         return "has just been moved by somebody else"
     return ""

@@ -212,7 +212,7 @@ class Keeper:
         if self._planned is not None:
             is_committed = self.commits.has(self._planned)
             if is_committed is None:
-                self.ports.log.warning("unknown whether the last batch was committed: it may come again")
+                self.ports.log.warning("unknown whether the last batch was committed: it may be read again")
             if is_committed:
                 self._commit(self._planned)
         deadline = self.ports.clock.steady() + self.settings.failover_time
@@ -248,9 +248,7 @@ class Keeper:
         """Notes that a look has failed. True if the query should end."""
         now = self.ports.clock.steady()
         self._refusals = self._refusals.after(problem, now)
-        self.ports.log.warning(
-            "look failed; the next one tries again", error=type(problem).__name__, problem=str(problem)
-        )
+        self.ports.log.warning("refresh failed; will retry", error=type(problem).__name__, problem=str(problem))
         if self._refusals.since is not None:
             self.ports.metrics.put(Metric.TICKS_REFUSED, 1)
         return self._refusals.is_over(problem, now, self.settings.refusal_patience)

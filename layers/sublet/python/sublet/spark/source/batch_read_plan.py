@@ -118,7 +118,7 @@ def _placement(connection: StreamAccess, options: Options) -> Placement:
     try:
         return NOT_DESCRIBED.with_description(connection.stream.describe())
     except StreamError as problem:
-        connection.log.warning("not known who places the stream's records", problem=str(problem))
+        connection.log.warning("stream's record distribution unknown", problem=str(problem))
         return NOT_DESCRIBED
 
 

@@ -43,7 +43,7 @@ class StreamDiscovery:
         except TransientError as problem:
             if not self._has_looked:
                 raise
-            self._access.log.warning("could not look for streams", problem=str(problem))
+            self._access.log.warning("could not search for streams", problem=str(problem))
         else:
             check_names(found, self._options)
             self._tell(found)

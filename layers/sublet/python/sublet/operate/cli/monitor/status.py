@@ -228,7 +228,7 @@ def hot(ports: Ports) -> Sequence[ShardSketch]:
 
 
 def hot_lines(hot: Sequence[ShardSketch], application: str) -> Iterable[str]:
-    """Yields who brings each hot shard's load. The verdict needs the stream, which `sublet hot` asks."""
+    """Yields which keys load each hot shard. The verdict needs the stream, which `sublet hot` asks."""
     for sketch in hot:
         peak = "" if sketch.worst is None else f", worst second: {peak_text(sketch.worst)}"
         keys = [
@@ -329,7 +329,7 @@ def _line(shard: ShardStatus, width: int, owners: int) -> str:
 
 
 def why_of(shard: ShardStatus) -> str:
-    """Returns why the shard has its status, and with what error its handler fails."""
+    """Returns why the shard has its status, and its handler's last error."""
     lost = "" if shard.lost is None else f"records of {age_text(shard.lost)} are past retention, unread; "
     paused = "" if shard.pause is None else _paused_text(shard.pause)
     crashes = f"; owners died there: {shard.crashes}" if shard.crashes else ""
