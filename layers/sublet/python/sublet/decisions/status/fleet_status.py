@@ -80,7 +80,8 @@ class FleetStatus:
     @property
     def lag_is_at_least(self) -> bool:
         """Whether the largest lag is a lower bound."""
-        return any(shard.lag_is_at_least for shard in self.shards if shard.lag == self.lag)
+        largest = self.lag
+        return any(shard.lag_is_at_least for shard in self.shards if shard.lag == largest)
 
     @property
     def oldest_unhandled(self) -> datetime | None:
