@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from sublet.call_turn import TURN, Turn
+from sublet.call_turn import TURN, CallTurn
 from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import HandlerOverdue
 from sublet.handler import Batch
@@ -238,7 +238,7 @@ def test_optional_functions_may_be_async() -> None:
     assert calls == ["acquired 0 at TRIM_HORIZON", "handle 1", "releasing 0"]
 
 
-class Waiting(Turn):
+class Waiting(CallTurn):
     """Tells when it waits for the loop."""
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ class Calls:
         self.loop = EventLoop()
         self._threads: list[threading.Thread] = []
 
-    def make(self, coroutine: Coroutine[object, object, None]) -> Turn:
+    def make(self, coroutine: Coroutine[object, object, None]) -> CallTurn:
         turn = Waiting()
 
         def call() -> None:

@@ -15,7 +15,7 @@ def _not_held_up() -> bool:
     return False
 
 
-class Turn:
+class CallTurn:
     """One call's turn. The caller may give the call up, and the thread that makes it says when it begins."""
 
     __slots__ = ("_is_given_up", "_is_held_up", "_lock", "_waits")
@@ -47,5 +47,5 @@ class Turn:
         return waits or self._is_held_up()
 
 
-TURN: ContextVar[Turn | None] = ContextVar("sublet_turn", default=None)
+TURN: ContextVar[CallTurn | None] = ContextVar("sublet_turn", default=None)
 """The turn of the call that this thread makes."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import NamedTuple
 
-from sublet.call_turn import TURN, Turn
+from sublet.call_turn import TURN, CallTurn
 from sublet.errors import HandlerOverdue
 
 TURNS_WITHIN = 0.5
@@ -43,7 +43,7 @@ class EventLoop:
         """Wait for it in the caller's thread, which must not be the loop's. Returns its value, or raises its
         exception.
         """
-        loop, turn = self._started(), TURN.get() or Turn()
+        loop, turn = self._started(), TURN.get() or CallTurn()
         mine: list[asyncio.Task[_AwaitableOutcome]] = []
         turn.wait(partial(self._is_blocked_by_another, loop, mine))
         ended = asyncio.run_coroutine_threadsafe(self._ended(awaitable, turn, mine), loop).result()
@@ -52,7 +52,7 @@ class EventLoop:
         return ended.value
 
     async def _ended(
-        self, awaitable: Awaitable[object], turn: Turn, mine: list[asyncio.Task[_AwaitableOutcome]]
+        self, awaitable: Awaitable[object], turn: CallTurn, mine: list[asyncio.Task[_AwaitableOutcome]]
     ) -> _AwaitableOutcome:
         if not turn.begin():
             if isinstance(awaitable, Coroutine):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.call_turn import TURN, Turn
+from sublet.call_turn import TURN, CallTurn
 from sublet.decisions.session.window import overdue_at
 from sublet.engine.calls.call_threads import CallThreads
 from sublet.engine.calls.slots import CallSlots
@@ -58,7 +58,7 @@ class HandlerCall:
     failure: BaseException | None = None
     work: Callable[[], None] | None = None
     """None once it is done, so that the batch can be freed before the next one is made."""
-    turn: Turn = field(default_factory=Turn)
+    turn: CallTurn = field(default_factory=CallTurn)
 
     @property
     def has_returned(self) -> bool:
