@@ -11,7 +11,7 @@ from boto3.dynamodb.types import TypeDeserializer
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import LeaseTable, Stream
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

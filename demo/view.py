@@ -11,7 +11,7 @@ from rich.text import Text
 from sublet.decisions.status.shard_status import BAD_STATUSES
 from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.cli.monitor.status import standing_text
-from sublet.operate.shown import age_text
+from sublet.operate.formatting import age_text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order
 
 from demo.snapshot import Snapshot

@@ -16,7 +16,7 @@ from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.operate.rules.prices import AS_OF, REGION, fan_out
 from sublet.settings import Reading, Settings, StreamSelector
-from sublet.settings.limits import CONSUMER_NAME_MAX
+from sublet.settings.combinations import CONSUMER_NAME_MAX
 from sublet_cdk.places import is_elsewhere
 from sublet_cdk.several_streams import named_arn
 

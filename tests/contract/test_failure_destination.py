@@ -20,7 +20,7 @@ from sublet.aws.set_aside.failure_destinations import (
     failure_destination,
     set_aside_store,
 )
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.errors import DestinationRefused
 from sublet.operate.set_aside_folder import SetAsideFolder
 from sublet.ports import FailureDestination, KeptBatch, RemovalResult, SetAsideStore

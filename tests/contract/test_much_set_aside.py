@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sublet.aws.set_aside import kept_messages
+from sublet.aws.set_aside import sqs_store
 from sublet.aws.set_aside.failure_destinations import AVAILABLE, HIDDEN, SqsDestination, set_aside_store
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.operate.redrive import Redrive, RedriveProgress
@@ -142,7 +142,7 @@ def test_a_fifo_queue_gives_all_though_it_gives_ten_of_a_shard_at_a_time(moto_aw
 
 
 def test_redrive_gets_more_batches_than_one_round_receives(moto_aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_messages, "ROUND_MAX", 20)
+    monkeypatch.setattr(sqs_store, "ROUND_MAX", 20)
     store = queue_store(make_queue())
     for number in range(45):
         store.put(batch(number, 1))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sublet.aws.set_aside.failure_destinations import SqsDestination
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
 from sublet.operate.redrive import Redrive, RedriveProgress

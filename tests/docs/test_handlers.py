@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sublet import Batch
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.handlers.load import handler_of
 from sublet.operate.redrive import Redrive
 from sublet.protocol.failure_document import object_bytes

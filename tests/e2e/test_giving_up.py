@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sublet.aws.set_aside.failure_destinations import SqsDestination
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.ports import KeptBatch, SetAsideStore
 from sublet.protocol.failure_document import SetAsideBatch
 

@@ -117,7 +117,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         ),
         OF_THE_PROGRAM,
     ),
-    ("aws/set_aside/kept_objects.py", ""): {
+    ("aws/set_aside/s3_store.py", ""): {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
         "s3:GetObject": TAKES_BACK,
@@ -137,7 +137,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("aws/kinesis/put_records.py", ""): dict.fromkeys(
         ("kinesis:PutRecords", "kinesis:DescribeStreamSummary"), OF_THE_PROGRAM
     ),
-    ("aws/set_aside/received_messages.py", ""): {
+    ("aws/set_aside/sqs_messages.py", ""): {
         f"sqs:{name}": TAKES_BACK
         for name in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
     },

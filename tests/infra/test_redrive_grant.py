@@ -12,7 +12,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from sublet.aws.set_aside.failure_destinations import SqsDestination
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.handlers.batch import HandlerFunctions
 from sublet.operate.redrive import Redrive
 from sublet.testing.memory import FakeClock, MemoryLog

@@ -19,8 +19,8 @@ from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
 from sublet.testing.simulation.ledger import OrderBroken
-from sublet.testing.simulation.outside import put_number
 from sublet.testing.simulation.ports import SimDestination
+from sublet.testing.simulation.producer_and_operator import put_number
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import Process
 from sublet.testing.simulation.weather import Fault

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from sublet.aws.set_aside.failure_destinations import SnsDestination, SqsDestination
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.errors import DestinationRefused
 from sublet.ports import FailureDestination
 from sublet.protocol.failure_document import SetAsideBatch

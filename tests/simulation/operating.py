@@ -33,8 +33,8 @@ from sublet.settings import Settings
 from sublet.testing.memory import MemoryLog
 from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import ShardTruth
-from sublet.testing.simulation.outside import all_wanted
 from sublet.testing.simulation.ports import OddError, SimMetrics, SimStream
+from sublet.testing.simulation.producer_and_operator import all_wanted
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Process, SimTasks, SkewedClock
 from sublet.testing.simulation.sightings import SimSightingStore

@@ -15,7 +15,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_columns import number
 from sublet.protocol.lease_row import decode_row
 from sublet.settings import Settings
-from sublet.testing.simulation.outside import Operator
+from sublet.testing.simulation.producer_and_operator import Operator
 from sublet.testing.simulation.run import Result
 from sublet.testing.simulation.scheduler import SECOND
 from sublet.testing.simulation.weather import Fault

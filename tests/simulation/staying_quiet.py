@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.settings import Mode
-from sublet.testing.simulation.outside import Producer, put_number
+from sublet.testing.simulation.producer_and_operator import Producer, put_number
 from sublet.testing.simulation.run import Result, play
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND
 from sublet.testing.simulation.shard_time import MINUTE

@@ -12,7 +12,7 @@ from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import heartbeat
 from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
-from sublet.testing.simulation.drawn import draw_settings
+from sublet.testing.simulation.drawn_settings import draw_settings
 from sublet.testing.simulation.retention import never_told
 from sublet.testing.simulation.scheduler import SECOND, Process, Scheduler
 from sublet.testing.simulation.shard_time import draw_shard_time

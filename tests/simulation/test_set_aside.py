@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from sublet.aws.configuration_errors import REFUSED, refused
-from sublet.aws.set_aside.kept_objects import S3Destination
+from sublet.aws.set_aside.s3_store import S3Destination
 from sublet.ports import KeptBatch, RemovalResult
 from sublet.protocol.failure_document import SetAsideBatch
 

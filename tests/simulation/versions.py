@@ -25,9 +25,9 @@ from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring
 from sublet.testing.simulation.handlers import HandlerFailed, SimHandler
-from sublet.testing.simulation.older import OlderTable, draw_rollouts
-from sublet.testing.simulation.outside import Operator
+from sublet.testing.simulation.older_versions import OlderTable, draw_rollouts
 from sublet.testing.simulation.ports import SimLeaseTable
+from sublet.testing.simulation.producer_and_operator import Operator
 from sublet.testing.simulation.run import CALM_FROM, Result, play
 from sublet.testing.simulation.scheduler import SECOND, Process
 from sublet.testing.simulation.weather import Fault

@@ -24,7 +24,7 @@ from sublet.operate.rules.doctor import Check, Severity, findings_of_each
 from sublet.operate.rules.doctor_account import RULES
 from sublet.operate.rules.examination import Volume
 from sublet.operate.rules.seek_estimate import CountedBy
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.operate.tail import Tail
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import TRIM_HORIZON

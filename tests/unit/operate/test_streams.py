@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.streams.stream_standing import StreamStanding
+from sublet.decisions.streams.stream_status import StreamStanding
 from sublet.errors import RemovalRefused, StreamError, StreamUnavailable
 from sublet.operate.streams import chosen, remove, standings
 from sublet.ports import Stream

@@ -12,7 +12,7 @@ from sublet.decisions.session.handled_position import HandledPosition, position_
 from sublet.decisions.status.fleet_status import FOUND_QUIET_LATELY, FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.shard_status import ShardState
 from sublet.decisions.streams.chosen_streams import KnownStream
-from sublet.decisions.streams.stream_standing import gone_streams
+from sublet.decisions.streams.stream_status import gone_streams
 from sublet.protocol.checkpoint import SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow

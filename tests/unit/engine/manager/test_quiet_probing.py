@@ -14,7 +14,7 @@ from sublet.engine.manager.quiet_probing import BOUNDS, show_quiet
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable
 from sublet.metric_names import Metric
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sublet.decisions.status.shard_verdict import Status
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease

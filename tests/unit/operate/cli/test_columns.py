@@ -15,9 +15,9 @@ from sublet.operate.cli.monitor.leases import lease_lines
 from sublet.operate.cli.monitor.shards import tree_lines
 from sublet.operate.cli.monitor.status import text_of
 from sublet.operate.cli.monitor.workers import distribution_lines
+from sublet.operate.formatting import shortened
 from sublet.operate.rules.application_status import ApplicationStatus
 from sublet.operate.rules.shard_tree import shard_tree
-from sublet.operate.shown import shortened
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from sublet.errors import CheckRefused
 from sublet.operate.cli.main import parser
+from sublet.operate.formatting import time_text
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
-from sublet.operate.shown import time_text
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure

@@ -11,7 +11,7 @@ from traceback import extract_tb, print_exception
 
 from sublet.command_line.settings_options import option_of
 from sublet.settings import DEFINITIONS
-from sublet.settings.nearest import nearest
+from sublet.settings.suggestions import nearest
 
 _OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)", re.MULTILINE)
 """Finds the options in the help text, since argparse has no public list of them."""

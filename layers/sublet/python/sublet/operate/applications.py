@@ -8,7 +8,7 @@ from functools import partial
 
 from sublet.decisions.session.control import paused
 from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
-from sublet.decisions.streams.stream_standing import gone_streams
+from sublet.decisions.streams.stream_status import gone_streams
 from sublet.errors import LeaseTableError, SettingsError
 from sublet.operate.rules.application_status import ApplicationStatus, last_write, worst_applications_first
 from sublet.ports import Remembered

@@ -16,7 +16,7 @@ from sublet.operate.positions.seek import check_stream, opens
 from sublet.operate.rules.examination import Examination, Known, NotKnown, Volume
 from sublet.operate.rules.role_needs import Runtime, needs_of
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import Ports
 from sublet.ports.account import Account
 from sublet.protocol.control import Control

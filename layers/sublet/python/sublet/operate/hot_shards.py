@@ -12,8 +12,8 @@ from sublet.decisions.load.sketch_places import fresh
 from sublet.decisions.status.fleet_status import FleetFindings, fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import LeaseTableError, StreamError
+from sublet.operate.formatting import time_text
 from sublet.operate.rules.hot_shards import HotShard, KeyShare, StreamLook, hot_shards
-from sublet.operate.shown import time_text
 from sublet.ports import Ports
 from sublet.ports.account import Account
 from sublet.protocol.stream_key import own_id, shard_alone, stream_key_of

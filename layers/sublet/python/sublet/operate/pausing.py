@@ -23,7 +23,7 @@ from sublet.decisions.session.control import (
 )
 from sublet.decisions.streams.operated_streams import shard_named, streams_of
 from sublet.errors import ControlRefused, ControlUnreadable, SettingsError
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 from sublet.ports import Clock, ControlStore, Ports
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease, LeaseScan, lease_key_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from math import inf
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.operate.redrive import RedriveProgress
 from sublet.ports import GIVEN_FOR
 from sublet.settings import HandlerContract

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.decisions.streams.chosen_streams import KnownStream
-from sublet.decisions.streams.stream_standing import StreamStanding, StreamStatus, stream_standings, why_not_removed
+from sublet.decisions.streams.stream_status import StreamStanding, StreamStatus, stream_standings, why_not_removed
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.ports import Applied, LeaseTable, SightingStore, Stream
 from sublet.protocol.lease_writes import delete

@@ -20,7 +20,7 @@ from sublet.decisions.pull.pull_request import (
 )
 from sublet.decisions.status.fleet_status import FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.work_distribution import WorkDistribution
-from sublet.decisions.streams.stream_standing import gone_streams
+from sublet.decisions.streams.stream_status import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.handled_positions import positions
 from sublet.engine.manager.adoption import check_adoption

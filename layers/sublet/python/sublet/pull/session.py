@@ -26,7 +26,7 @@ from sublet.pull.events import LeaseEvents, SessionEvents
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_handler import PullHandler
 from sublet.pull.record import Record
-from sublet.pull.signs import ServiceContact
+from sublet.pull.service_contact import ServiceContact
 from sublet.pull.watched_ports import watched
 from sublet.reading.several_streams import settings_of_stream
 from sublet.runtimes.process import ConsumerProcess

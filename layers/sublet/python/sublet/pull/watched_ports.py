@@ -40,7 +40,7 @@ from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, StreamDescription
 from sublet.protocol.stream_key import StreamKey
 from sublet.pull.events import LeaseEvents
-from sublet.pull.signs import READING, ServiceContact
+from sublet.pull.service_contact import READING, ServiceContact
 from sublet.settings import StartPosition
 
 RELEASES = (WriteKind.RELEASE, WriteKind.HAND_OVER)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.decisions.putting.producing import SettledRecords
 from sublet.errors import RecordsNotPut
 from sublet.ports import Clock, Log, Tasks

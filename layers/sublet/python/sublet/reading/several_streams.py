@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from sublet.decisions.session.push import PushEnd
 from sublet.decisions.session.read_position import ReadPosition
+from sublet.decisions.streams.by_stream import with_leases_of
 from sublet.decisions.streams.chosen_streams import settings_for
 from sublet.decisions.streams.operated_streams import shard_named
-from sublet.decisions.streams.stream_parts import with_leases_of
 from sublet.errors import ShardNotFound, StreamError, StreamNotFound
 from sublet.ports import (
     Applied,

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
+from sublet.settings.combinations import POLL_LIMIT_MAX, check_together
 from sublet.settings.definition import (
     AllowedValues,
     Definition,
@@ -38,11 +39,10 @@ from sublet.settings.kinds import (
     Reading,
     StartPosition,
 )
-from sublet.settings.limits import POLL_LIMIT_MAX, check_together
-from sublet.settings.nearest import unknown
 from sublet.settings.service_links import service_links
 from sublet.settings.stream_choice import ALLOWED as ALLOWED_STREAMS
 from sublet.settings.stream_choice import StreamChoice
+from sublet.settings.suggestions import unknown
 from sublet.settings.text import parse_setting, setting_text
 
 PREFIX = "SUBLET_"

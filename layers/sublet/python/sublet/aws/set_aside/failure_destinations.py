@@ -15,10 +15,10 @@ from sublet.aws import clients
 from sublet.aws.clients import TopicClient
 from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.faults import code_of
-from sublet.aws.set_aside.kept_groups import kept_groups
-from sublet.aws.set_aside.kept_messages import kept_messages
-from sublet.aws.set_aside.kept_objects import S3Destination
-from sublet.aws.set_aside.received_messages import Queue
+from sublet.aws.set_aside.s3_store import S3Destination
+from sublet.aws.set_aside.sqs_fifo_store import kept_groups
+from sublet.aws.set_aside.sqs_messages import Queue
+from sublet.aws.set_aside.sqs_store import kept_messages
 from sublet.errors import DestinationRefused
 from sublet.ports import FailureDestination, HeldBack, KeptBatch, RemovalResult, SetAsideStore, StoreCounts
 from sublet.protocol.failure_document import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from botocore.exceptions import ClientError, WaiterError
 
 from sublet.aws.faults import code_of
-from sublet.aws.looked_in import in_region
+from sublet.aws.region_in_errors import in_region
 from sublet.aws.tables import sightings
 from sublet.aws.tables.lease_table import WHAT as LEASE_TABLE
 from sublet.aws.tables.table_errors import RESTORE, named_table_errors

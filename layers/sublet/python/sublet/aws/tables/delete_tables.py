@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sublet.aws.looked_in import in_region
+from sublet.aws.region_in_errors import in_region
 from sublet.aws.tables.create_tables import PAUSE, Table, tables_of
 from sublet.aws.tables.table_errors import named_table_errors, other_key
 from sublet.errors import LeaseTableKeyUnexpected, LeaseTableNotFound

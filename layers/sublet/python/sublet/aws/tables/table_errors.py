@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED, code_of, is_transient
-from sublet.aws.looked_in import looked_in
+from sublet.aws.region_in_errors import looked_in
 from sublet.errors import (
     LeaseTableAccessDenied,
     LeaseTableError,

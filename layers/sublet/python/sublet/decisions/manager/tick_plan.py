@@ -30,8 +30,8 @@ from sublet.decisions.manager.quiet_shards import choose_asked, needing_no_worke
 from sublet.decisions.manager.shard_sync import ShardSyncPlan, plan_shard_sync, together
 from sublet.decisions.manager.unread_shards import NONE_UNREAD, ProbeSelection, UnreadShard, choose_probes
 from sublet.decisions.session.control import held, paused
+from sublet.decisions.streams.by_stream import ListedStream, parts_of
 from sublet.decisions.streams.chosen_streams import NONE_KNOWN, KnownStream
-from sublet.decisions.streams.stream_parts import ListedStream, parts_of
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import SettingsError
 from sublet.protocol.control import NO_CONTROL, Control, Pause

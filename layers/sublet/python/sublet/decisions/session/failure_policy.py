@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.decisions.session.crash_caution import CrashCaution
 from sublet.decisions.session.window import handler_backoff
 from sublet.settings import Settings

@@ -110,7 +110,7 @@ class SessionCalls:
 
 
 @dataclass(slots=True)
-class Caller:
+class HandlerCaller:
     """Makes one call after another, for a lease or for one lane of it.
 
     is_lane     other lanes' calls for this lease run at the same time

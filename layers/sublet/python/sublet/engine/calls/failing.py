@@ -17,7 +17,7 @@ REQUIRED = ("handle", "lease_acquired", "shard_ended")
 """The handler's functions that must return before a shard goes on."""
 
 
-class _Failing(NamedTuple):
+class _FailingCall(NamedTuple):
     """`first`: the first record of the call; None of a call without records."""
 
     first: Checkpoint | None
@@ -32,7 +32,7 @@ class FailingCalls:
     """
 
     opened: Lease
-    _failing: dict[tuple[int, str], _Failing] = field(default_factory=dict, init=False)
+    _failing: dict[tuple[int, str], _FailingCall] = field(default_factory=dict, init=False)
     _earlier_is_handled: bool = field(default=False, init=False)
 
     def failed(self, caller: int, call: HandlerCall, now: datetime, follows: Checkpoint | None) -> None:
@@ -51,7 +51,7 @@ class FailingCalls:
             before = None if follows is None else self._earlier(follows)
             since = whole_milliseconds(now) if before is None else before.since
         error = HandlerOverdue.__name__ if call.failure is None else error_name(call.failure)
-        self._failing[caller, call.what] = _Failing(call.first, HandlerFailure(error, call.attempt, since))
+        self._failing[caller, call.what] = _FailingCall(call.first, HandlerFailure(error, call.attempt, since))
 
     def succeeded(self, caller: int, what: str) -> None:
         """The function no longer fails: it has returned, or its records were set aside."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sublet.decisions.session.failure_policy import Answer, Run, SetAside, is_noted_before
 from sublet.decisions.session.record_filter import RecordFault
 from sublet.decisions.session.window import millis_left
-from sublet.engine.calls.caller import BatchProgress, Caller, SessionCalls
+from sublet.engine.calls.caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.calls.guard import HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.errors import BatchItemsFailed
@@ -46,7 +46,7 @@ class LeaseBatch:
     """The retry loop's actions (`retry_loop.Acts`) on a batch of a lease, or of one lane of it."""
 
     session: SessionCalls
-    caller: Caller
+    caller: HandlerCaller
     progress: BatchProgress
     records: Sequence[UserRecord]
     millis_behind_latest: int
@@ -151,7 +151,7 @@ class HandedBatch:
     """What the handler can do with a batch that it was given in one call: the functions of its `Batch`."""
 
     session: SessionCalls
-    caller: Caller
+    caller: HandlerCaller
     progress: BatchProgress
     records: Sequence[UserRecord]
     call: HandlerCall

@@ -11,7 +11,7 @@ from functools import partial
 
 from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.session.finished_prefix import FinishedPrefix
-from sublet.engine.calls.caller import Caller, SessionCalls
+from sublet.engine.calls.caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.lease_batch import Attempts
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.lease.held import HeldLease
@@ -29,7 +29,7 @@ longest lane, and the number of records that are finished out of order is bounde
 
 
 @dataclass(slots=True)
-class Spread:
+class ParallelRecords:
     """Records that are handed over in several lanes at once. The checkpoint stays before the first record that is not
     finished.
 
@@ -64,7 +64,7 @@ class Spread:
 class LaneProgress:
     """One lane's progress, as its runner sees it. `places`: where its records are among the spread's."""
 
-    spread: Spread
+    spread: ParallelRecords
     shard: Progress
     places: Sequence[int]
     done: int = 0
@@ -177,7 +177,7 @@ class ParallelRunner:
     """Runs one batch after another, each in several lanes at once."""
 
     session: SessionCalls
-    caller: Caller
+    caller: HandlerCaller
     progress: Progress
     attempts: Attempts = field(default_factory=Attempts, init=False)
 
@@ -192,10 +192,10 @@ class ParallelRunner:
         session, caller, progress = self.session, self.caller, self.progress
         tasks, held, settings = session.ports.tasks, session.held, session.settings
         is_careful = caution(held.lease) >= CrashCaution.ALONE
-        spread = Spread(records, held, tasks.lock(), 1 if is_careful else settings.parallelization_factor)
+        spread = ParallelRecords(records, held, tasks.lock(), 1 if is_careful else settings.parallelization_factor)
         spread.of_lanes = [LaneProgress(spread, progress, places) for places in lanes_of(records, spread.lanes)]
         runners = [
-            BatchRunner(session, Caller(session, lane, LaneStop(caller.stop, lane), is_lane=True), lane)
+            BatchRunner(session, HandlerCaller(session, lane, LaneStop(caller.stop, lane), is_lane=True), lane)
             for lane in spread.of_lanes
         ]
         follow = partial(spread.finished_ahead, as_put=not settings.deaggregate)

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from sublet.decisions.session.failure_policy import begin
 from sublet.decisions.session.record_filter import apart
-from sublet.engine.calls.caller import BatchProgress, Caller, SessionCalls
+from sublet.engine.calls.caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.calls.lease_batch import Attempts, LeaseBatch
 from sublet.engine.calls.retry_loop import run_retry_loop
 from sublet.protocol.records import UserRecord
@@ -24,7 +24,7 @@ class BatchRunner:
     """Runs one batch after another, for a lease or for one lane of it. `attempts`: of the records that come next."""
 
     session: SessionCalls
-    caller: Caller
+    caller: HandlerCaller
     progress: BatchProgress
     attempts: Attempts = field(default_factory=Attempts, init=False)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sublet.decisions.manager.liveness import ahead_by
 from sublet.decisions.manager.tick_plan import TickLook
-from sublet.decisions.streams.stream_parts import by_stream, with_leases_of
+from sublet.decisions.streams.by_stream import by_stream, with_leases_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import check_adoption
 from sublet.engine.manager.announcing import look_at_reports

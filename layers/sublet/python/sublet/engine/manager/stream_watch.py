@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from sublet.decisions.manager.shard_sync import NewLease
 from sublet.decisions.patience import may_pass
+from sublet.decisions.streams.by_stream import ListedStream, by_stream
 from sublet.decisions.streams.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
-from sublet.decisions.streams.stream_parts import ListedStream, by_stream
 from sublet.engine.lease.steps import create_leases
 from sublet.engine.manager.pacing import PacedStream, Pacer
 from sublet.errors import (

@@ -16,7 +16,7 @@ from sublet.decisions.session.process_report import ShardReport
 from sublet.decisions.session.quiet import opening
 from sublet.decisions.session.shard_end import BlockedByParents
 from sublet.decisions.session.window import AtTip, LeaseReport, SessionOutcome, has_caught_up
-from sublet.engine.calls.caller import Caller, SessionCalls
+from sublet.engine.calls.caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.failing import FailingCalls
 from sublet.engine.calls.parallel import ParallelRunner
 from sublet.engine.calls.runner import BatchRunner
@@ -60,7 +60,7 @@ class LeaseSession:
     user_records: UserRecords
     page_runner: PageRunner
     calls: SessionCalls
-    caller: Caller
+    caller: HandlerCaller
     runner: BatchRunner | ParallelRunner
     metrics: LeaseMetrics
     count: LeaseReport
@@ -372,7 +372,7 @@ def lease_session(
         checkpoints_count=lambda: phase.counts,
         failing=failing,
     )
-    caller = Caller(calls, progress, stop)
+    caller = HandlerCaller(calls, progress, stop)
     runs = ParallelRunner if settings.parallelization_factor > 1 else BatchRunner
 
     session = LeaseSession(

@@ -18,7 +18,7 @@ from sublet.operate.cli.options.arguments import add_shards
 from sublet.operate.cli.options.one_stream import add_one_stream, shards_of
 from sublet.operate.cli.options.operated import operator
 from sublet.operate.cli.text.ordered_text import ordered_json, ordered_lines, progress_text
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 from sublet.settings import DEFINITIONS
 from sublet.settings.text import parse_duration
 

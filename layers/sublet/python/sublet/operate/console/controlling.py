@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import ControlRefused
 from sublet.operate.console.applications import OpenApplication
 from sublet.operate.console.plans import PlanRow, PreparedChange
+from sublet.operate.formatting import time_text
 from sublet.operate.pausing import ApplicationControl, OrderedPause
 from sublet.operate.positions.skip import planned_skip, skip
-from sublet.operate.shown import time_text
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.lease import Lease, shard_id_of
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import ControlRefused
 from sublet.operate.console.applications import ConsoleRedriver, OpenApplication
 from sublet.operate.console.controlling import command_of
 from sublet.operate.console.plans import PlanRow, PreparedChange
+from sublet.operate.formatting import age_text, time_text
 from sublet.operate.redrive import Redrive, RedriveProgress
 from sublet.operate.redrive_text import note, said
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
-from sublet.operate.shown import age_text, time_text
 from sublet.ports import Log, SetAsideStore
 
 

@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse
 from sublet.operate.console.forms import KEY_FIELD
 from sublet.operate.console.shard_rows import trend_text, why_text
 from sublet.operate.console.watching import ApplicationView
+from sublet.operate.formatting import age_text, failure_text, shortened, time_text
 from sublet.operate.hot_shards import key_text, peak_text, price_text
-from sublet.operate.shown import age_text, failure_text, shortened, time_text
 
 FOLDER = Path(__file__).parent
 LIVE_HEADER = "x-sublet-live"

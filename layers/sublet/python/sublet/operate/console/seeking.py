@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import SeekRefused
 from sublet.operate.console.applications import OpenApplication, VisibleApplications
 from sublet.operate.console.plans import PlanRow, PreparedChange
+from sublet.operate.formatting import age_text
 from sublet.operate.positions.place import SeekTime
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
@@ -18,7 +19,6 @@ from sublet.operate.positions.seek_text import estimate_lines, move_text, stay_t
 from sublet.operate.positions.snapshots import seeks_made
 from sublet.operate.rules.seek import LeaseMove, MoveEffect
 from sublet.operate.rules.shard_history import position_text
-from sublet.operate.shown import age_text
 from sublet.protocol.shard import Shard
 
 

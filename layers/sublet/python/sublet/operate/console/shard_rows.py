@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.status.shard_verdict import Status
+from sublet.operate.formatting import age_text, failure_text
 from sublet.operate.rules.shard_tree import shard_tree
-from sublet.operate.shown import age_text, failure_text
 
 ON_A_PAGE = 100
 TREE = "tree"

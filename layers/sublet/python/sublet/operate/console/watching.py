@@ -14,7 +14,7 @@ from sublet.operate.positions.seek import check_stream
 from sublet.operate.recorded_hour import HourRecorder
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.operate.rules.last_hour import LastHour, RecordedHour
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import Clock, Log, Signal, Tasks
 
 PACE = timedelta(seconds=10)

@@ -9,6 +9,7 @@ from sublet.decisions.manager.stream_adoption import suspects
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.engine.handled_positions import positions
 from sublet.errors import SeekRefused
+from sublet.operate.formatting import time_text
 from sublet.operate.inspection import Inspection
 from sublet.operate.positions.seek import SeekRun, begun, check_stream, newer_seeks, opens, undone_by
 from sublet.operate.positions.seek_estimate import estimated, estimated_by_stream
@@ -16,7 +17,6 @@ from sublet.operate.positions.seek_target import SeekTarget
 from sublet.operate.positions.snapshots import after_all, automatic_name, forget_old, snapshot_of
 from sublet.operate.rules.seek import SeekPlan, plan_seek
 from sublet.operate.rules.seek_estimate import SeekEstimate
-from sublet.operate.shown import time_text
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.protocol.shard import Shard

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from msgspec.structs import replace as replaced
 
-from sublet.decisions.counted import counted
 from sublet.decisions.manager.stream_adoption import other_stream, other_streams_lease, suspects
+from sublet.decisions.plurals import counted
 from sublet.decisions.session.read_position import read_position
 from sublet.engine.manager.adoption import is_foreign
 from sublet.errors import CheckpointNotInStream, SeekRefused, ShardNotFound

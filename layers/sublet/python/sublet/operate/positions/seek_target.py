@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from sublet.engine.handled_positions import positions
 from sublet.errors import MalformedCheckpoint, SeekRefused
+from sublet.operate.formatting import age_text, time_text
 from sublet.operate.positions.find import place_of, places_of
 from sublet.operate.positions.place import EARLIEST, SeekTime
 from sublet.operate.positions.seek import check_stream
@@ -23,7 +24,6 @@ from sublet.operate.rules.seek import (
     positions_at,
     positions_like,
 )
-from sublet.operate.shown import age_text, time_text
 from sublet.ports import Ports, SnapshotStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of

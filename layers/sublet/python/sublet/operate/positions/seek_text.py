@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sublet.command_line.harmless import printable
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
+from sublet.operate.formatting import age_text
 from sublet.operate.rules.seek_estimate import NO_TIME, CatchUp, CountedBy, EstimateTotal, MoveEstimate, SeekEstimate
-from sublet.operate.shown import age_text
 
 if TYPE_CHECKING:
     from sublet.operate.positions.planned_seek import PlannedSeek

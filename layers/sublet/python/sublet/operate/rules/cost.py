@@ -9,7 +9,7 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.operate.rules.prices import (
     CONTINUOUS,
     CONTINUOUS_WINDOWS,

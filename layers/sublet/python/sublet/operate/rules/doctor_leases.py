@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from sublet.decisions.counted import counted
 from sublet.decisions.manager.shard_sync import CreateReason, plan_shard_sync
+from sublet.decisions.plurals import counted
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import BAD_STATUSES
 from sublet.decisions.status.shard_verdict import Status

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 
 FORGOTTEN_SOON = timedelta(days=4)
 """How long before a set-aside batch is deleted we begin to say so."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class BatchReader(DataSourceReader):
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
         """Returns the filters that Spark must apply itself: all but those on shardId and stream."""
-        from sublet.spark.source.narrowing import narrow  # noqa: PLC0415 - Spark 4.0 has no filters to import
+        from sublet.spark.source.filter_pushdown import narrow  # noqa: PLC0415 - Spark 4.0 has no filters to import
 
         for each in filters:
             narrower = narrow(self._wanted, each)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from sublet.decisions.streams.stream_parts import with_leases_of
+from sublet.decisions.streams.by_stream import with_leases_of
 from sublet.errors import LeaseTableError, StreamUnavailable
 from sublet.ports import LeaseTable, SightingStore
 from sublet.protocol.lease import LeaseScan

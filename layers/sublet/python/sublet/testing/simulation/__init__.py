@@ -6,7 +6,7 @@ scheduler    time, tasks and processes
 weather      which faults occur, and how often
 world        what all actors share
 fleet        our deployment
-outside      a producer and an operator
+producer_and_operator  the world around the fleet
 ports        the engine's ports
 ledger       the truth about records, checked at every call and write
 table_watch  the truth about leases, checked at every write

@@ -24,7 +24,7 @@ from sublet.settings import Settings
 from sublet.testing.memory import MemorySightingStore, MemoryStream
 from sublet.testing.simulation.control import SimControlStore
 from sublet.testing.simulation.handlers import SimHandler
-from sublet.testing.simulation.older import OlderTable, Version
+from sublet.testing.simulation.older_versions import OlderTable, Version
 from sublet.testing.simulation.ports import (
     STALE_FOR,
     OddError,

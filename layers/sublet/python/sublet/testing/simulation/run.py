@@ -13,10 +13,10 @@ from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings, StartKind
 from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.testing.simulation.balance import Neighbours, SharedOut
-from sublet.testing.simulation.drawn import draw_settings
+from sublet.testing.simulation.drawn_settings import draw_settings
 from sublet.testing.simulation.fleet import SimulatedFleet, Wiring
-from sublet.testing.simulation.outside import Data, Operator, Producer, Wanted, all_wanted, put_number
-from sublet.testing.simulation.replaced import see_replaced
+from sublet.testing.simulation.producer_and_operator import Data, Operator, Producer, Wanted, all_wanted, put_number
+from sublet.testing.simulation.recreated_stream import see_replaced
 from sublet.testing.simulation.retention import draw_day_off, never_told, trim_on
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Scheduler
 from sublet.testing.simulation.shard_time import draw_shard_time

@@ -19,7 +19,7 @@ from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryS
 from sublet.testing.memory.stores import MemorySketchStore
 from sublet.testing.simulation.control import ControlOfWorld
 from sublet.testing.simulation.ledger import NEVER, Ledger, ShardTruth
-from sublet.testing.simulation.older import Rollouts, Version
+from sublet.testing.simulation.older_versions import Rollouts, Version
 from sublet.testing.simulation.retention import NO_DAY_OFF, DayOff
 from sublet.testing.simulation.scheduler import MICROSECOND, SECOND, Crashed, Process, Scheduler
 from sublet.testing.simulation.shard_time import ShardTime

@@ -17,8 +17,8 @@ from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.decisions.status.shard_status import WORST_FIRST
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY
 from sublet.operate.cli.text.columns import name_width
+from sublet.operate.formatting import lag_text, shortened, time_text
 from sublet.operate.rules.fleet_json import statuses_json
-from sublet.operate.shown import lag_text, shortened, time_text
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS

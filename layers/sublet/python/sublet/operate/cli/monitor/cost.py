@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
 from sublet.operate.rules.cost import PricedDesign, StreamLoad, cheapest, offers
 from sublet.operate.rules.prices import AS_OF, REGION

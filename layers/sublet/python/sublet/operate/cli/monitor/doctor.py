@@ -18,9 +18,9 @@ from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
 from sublet.errors import SettingsError, StreamError
 from sublet.operate.cli.options.operated import operated, settings_meant
+from sublet.operate.formatting import time_text
 from sublet.operate.rules.doctor import Finding, Severity, findings_of_each
 from sublet.operate.rules.doctor_account import RULES
-from sublet.operate.shown import time_text
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
 

@@ -14,8 +14,8 @@ from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.errors import ControlUnreadable, LeaseTableError, ShardNotFound
 from sublet.operate.cli.options.one_stream import add_one_stream, shards_of
 from sublet.operate.cli.positions.snapshots import lease_table, snapshot_store, stream_of
+from sublet.operate.formatting import time_text
 from sublet.operate.rules.shard_history import ShardHistory, shard_history
-from sublet.operate.shown import time_text
 from sublet.settings import DEFINITIONS, Settings
 
 if TYPE_CHECKING:

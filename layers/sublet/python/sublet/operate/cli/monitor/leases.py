@@ -14,8 +14,8 @@ from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.operate.cli.monitor.workers import distribution_lines
 from sublet.operate.cli.options.one_stream import add_one_stream, of_one_stream
 from sublet.operate.cli.text.columns import name_width
+from sublet.operate.formatting import shortened
 from sublet.operate.rules.fleet_json import distribution_json
-from sublet.operate.shown import shortened
 from sublet.protocol.lease import Lease, LeaseScan
 from sublet.settings import DEFINITIONS
 

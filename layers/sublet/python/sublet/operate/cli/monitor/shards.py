@@ -14,9 +14,9 @@ from sublet.decisions.status.shard_verdict import Status
 from sublet.operate.cli.monitor.status import exit_code, why_of
 from sublet.operate.cli.options.looking import look_once
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
+from sublet.operate.formatting import lag_text
 from sublet.operate.rules.fleet_json import shard_json
 from sublet.operate.rules.shard_tree import ShardBranch, shard_tree
-from sublet.operate.shown import lag_text
 from sublet.protocol.shard import HASH_KEY_MAX
 from sublet.settings import DEFINITIONS
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import harmless, printable
 from sublet.command_line.settings_options import add_setting
-from sublet.decisions.counted import counted
 from sublet.decisions.load.sketch import ShardSketch, hottest
+from sublet.decisions.plurals import counted
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.errors import CheckRefused, SettingsError
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY, watch_of
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.operate.cli.text.last_hour import hour_lines
+from sublet.operate.formatting import age_text, failure_text, lag_text, time_text
 from sublet.operate.hot_shards import key_json, key_text, peak_json, peak_text
 from sublet.operate.rules.fleet_json import fleet_json
 from sublet.operate.rules.hot_shards import HOT, key_shares
 from sublet.operate.rules.last_hour import LastHour
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
-from sublet.operate.shown import age_text, failure_text, lag_text, time_text
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
@@ -35,7 +35,7 @@ from sublet.settings.text import parse_duration
 if TYPE_CHECKING:
     from sublet.decisions.status.fleet_status import FleetStatus
     from sublet.operate.recorded_hour import HourRecorder
-    from sublet.operate.standing import Watch
+    from sublet.operate.status_watch import Watch
     from sublet.ports import Ports
 
 DESCRIPTION = """\

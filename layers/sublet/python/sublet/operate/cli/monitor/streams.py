@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.operate.cli.options.one_stream import add_one_stream
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 from sublet.protocol.stream_identity import stream_settings
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
-    from sublet.decisions.streams.stream_standing import StreamStanding
+    from sublet.decisions.streams.stream_status import StreamStanding
     from sublet.ports import Stream
     from sublet.protocol.stream_key import StreamKey
 

@@ -10,13 +10,13 @@ from datetime import datetime
 from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.decisions.status.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.operate.cli.options.looking import look_once
 from sublet.operate.cli.options.one_stream import add_one_stream
 from sublet.operate.cli.text.columns import name_width
+from sublet.operate.formatting import age_text, shortened
 from sublet.operate.rules.fleet_json import distribution_json
-from sublet.operate.shown import age_text, shortened
 from sublet.settings import DEFINITIONS
 
 DESCRIPTION = """\

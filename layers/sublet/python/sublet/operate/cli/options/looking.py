@@ -16,7 +16,7 @@ from sublet.settings.value import NO_STREAM
 
 if TYPE_CHECKING:
     from sublet.decisions.status.fleet_status import FleetStatus
-    from sublet.operate.standing import Watch
+    from sublet.operate.status_watch import Watch
     from sublet.ports import Ports, Streams
 
 LOOKS_EVERY = timedelta(seconds=10)
@@ -34,7 +34,7 @@ def look_once(options: Namespace) -> FleetStatus:
 def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | None]:
     """Returns the watch, and the stream's retention if a stream is given. Probing needs the stream."""
     from sublet.operate.positions.seek import check_stream
-    from sublet.operate.standing import Watch
+    from sublet.operate.status_watch import Watch
 
     settings, ports = operated(options, required=("application", *(("stream",) if probes else ())))
     ports = with_sightings_if_there(ports, needs_leases=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Collection, Sequence
 
+from sublet.decisions.streams.by_stream import with_leases_of
 from sublet.decisions.streams.operated_streams import shard_named, streams_meant, streams_of
-from sublet.decisions.streams.stream_parts import with_leases_of
 from sublet.errors import StreamNotFound
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.stream_identity import StreamIdentity, stream_settings

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command
 from sublet.command_line.harmless import HarmlessLines
 from sublet.command_line.settings_options import add_setting, settings_of
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of

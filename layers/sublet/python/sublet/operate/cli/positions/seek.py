@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
 from sublet.command_line.settings_options import add_setting
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import SeekRefused, SettingsError, SnapshotUnreadable
 from sublet.operate.cli.options.arguments import add_shards, place
 from sublet.operate.cli.options.operated import operated, operator
 from sublet.operate.cli.positions.snapshots import lease_table, snapshot_store, stream_of
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 from sublet.settings import DEFINITIONS, Settings
 from sublet.settings.text import parse_duration
 

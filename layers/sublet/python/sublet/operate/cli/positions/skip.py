@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
 from sublet.command_line.settings_options import add_setting
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.operate.cli.options.operated import AS_HANDLED, operated
 from sublet.operate.cli.positions.snapshots import snapshot_store, stream_of
 from sublet.operate.cli.text.record_text import RecordForm, text_of

@@ -17,7 +17,7 @@ from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.errors import LeaseTableNotFound, SeekRefused, SnapshotUnreadable
 from sublet.operate.cli.options.one_stream import add_one_stream, of_one_stream
 from sublet.operate.cli.options.operated import operator
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS, Settings

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.decisions.counted import counted
+from sublet.decisions.plurals import counted
 from sublet.errors import RecordsNotPut, StreamError
 from sublet.operate.cli.options.arguments import add_stream, name_or_arn, stream_named
 

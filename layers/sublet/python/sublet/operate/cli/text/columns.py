@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from sublet.command_line.harmless import printable
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.operate.shown import shortened
+from sublet.operate.formatting import shortened
 
 OWNER_WIDTH = 24
 """Most owners' names are no longer than this."""

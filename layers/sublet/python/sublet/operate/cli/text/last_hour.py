@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from sublet.operate.formatting import age_text
 from sublet.operate.rules.last_hour import LastHour, by_minute
-from sublet.operate.shown import age_text
 
 BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "._-=+*%#"
 UNKNOWN = " "

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sublet.command_line.harmless import printable
-from sublet.decisions.counted import counted
-from sublet.operate.shown import time_text
+from sublet.decisions.plurals import counted
+from sublet.operate.formatting import time_text
 from sublet.protocol.control import Order, Pause
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sublet.operate.shown import time_text
+from sublet.operate.formatting import time_text
 
 if TYPE_CHECKING:
     from sublet.protocol.records import UserRecord

@@ -13,8 +13,8 @@ from sublet.operate.console.graph import Graph, graph_of
 from sublet.operate.console.rendering import bytes_text, page
 from sublet.operate.console.shard_rows import DEPTH_MAX, UNHEALTHY, ShardChoice, page_of, statuses_of
 from sublet.operate.console.watching import ApplicationView
+from sublet.operate.formatting import age_text
 from sublet.operate.rules.last_hour import LastHour, by_minute
-from sublet.operate.shown import age_text
 
 
 def show(console: Console, request: Request) -> Response:

@@ -10,7 +10,7 @@ import pytest
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.decisions.status.shard_verdict import Status, StatusReason
 from sublet.handler import Batch
-from sublet.operate.standing import Watch
+from sublet.operate.status_watch import Watch
 from sublet.ports import Applied
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.control import Control, Order, Pause

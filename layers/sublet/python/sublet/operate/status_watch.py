@@ -12,7 +12,7 @@ from sublet.decisions.manager.liveness import Sighting, observe, with_own
 from sublet.decisions.manager.unread_shards import ProbeSelection, may_be_read
 from sublet.decisions.status.fleet_status import FleetFindings, FleetStatus, fleet_status
 from sublet.decisions.status.lease_history import History, histories_after, last_word, waiting_times
-from sublet.decisions.streams.stream_standing import gone_streams
+from sublet.decisions.streams.stream_status import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import TickProbes

@@ -9,7 +9,7 @@ from contextlib import suppress
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from sublet.aws.set_aside.received_messages import RECEIVED_AT_ONCE, Queue, batch_in
+from sublet.aws.set_aside.sqs_messages import RECEIVED_AT_ONCE, Queue, batch_in
 from sublet.errors import DestinationRefused
 from sublet.ports import KeptBatch
 from sublet.protocol.failure_document import BatchPlace

@@ -14,8 +14,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.decisions.manager.liveness import Sighting, is_expired
+from sublet.decisions.streams.by_stream import by_stream
 from sublet.decisions.streams.chosen_streams import KnownStream, has_left
-from sublet.decisions.streams.stream_parts import by_stream
 from sublet.protocol.lease import Lease
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings

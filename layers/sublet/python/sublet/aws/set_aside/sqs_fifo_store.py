@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from sublet.aws.set_aside.kept_messages import place_of
-from sublet.aws.set_aside.received_messages import RECEIVED_AT_ONCE, Queue, batch_in
+from sublet.aws.set_aside.sqs_messages import RECEIVED_AT_ONCE, Queue, batch_in
+from sublet.aws.set_aside.sqs_store import place_of
 from sublet.errors import DestinationRefused
 from sublet.ports import HeldBack, KeptBatch
 
