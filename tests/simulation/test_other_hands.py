@@ -28,6 +28,11 @@ def test_rewound_records_are_handled_again(world: Callable[[], Result]) -> None:
     assert world().violation is None
 
 
+@pytest.mark.timeout(300)
+def test_a_late_checkpoint_below_a_failed_attempt_lets_no_record_fail_for_ever() -> None:
+    assert give_up_beside_other_hands(907608143).violation is None
+
+
 def of_any_position(item: Mapping[str, AttributeValue], *_at: object) -> tuple[FinishedAhead | None, int | None]:
     """Reads the note as of the position that it names itself."""
     said = str(item.get(columns.AHEAD, {}).get("S", ""))

@@ -14,7 +14,9 @@ from sublet.decisions.session.window import SessionOutcome
 from sublet.errors import BatchItemsFailed, HandlerContractBroken
 from sublet.handler import Batch
 from sublet.metric_names import Metric
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
+from sublet.protocol.lease import AttemptedRecords
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.settings import FailureDetails
 
@@ -149,6 +151,40 @@ def test_attempts_outlive_a_window() -> None:
     assert [batch.attempt for batch in world.handler.batches] == [1, 2, 3]
     assert [kept.attempts for kept in world.destination.taken] == [3]
     assert world.table.lease().attempts == 0, "progress forgets them"
+
+
+@pytest.mark.parametrize("lanes", [1, 7])
+def test_as_many_attempts_of_records_that_have_gone_are_not_these_records(lanes: int) -> None:
+    """Those were past retention, say, before their last attempt. Otherwise one attempt would be the first for ever."""
+    world, numbers = world_with(replace(RETRY_TWICE, handler_attempts=1), "bad", "bad")
+    gone = Checkpoint(str(int(numbers[0]) - 1))
+    world.change_lease(attempts=1, tried=AttemptedRecords(gone, lanes))
+    for attempts in (1, 2):
+        world.window()
+        assert world.table.lease().attempts == attempts
+        assert world.table.lease().tried == AttemptedRecords(Checkpoint(numbers[-1]))
+    world.window()
+    assert [kept.attempts for kept in world.destination.taken] == [3]
+
+
+def test_attempts_are_not_noted_at_a_position_that_another_writer_has_moved() -> None:
+    """The records that follow it there were not in the call: they would be set aside after too few attempts. The last
+    checkpoint shows that the position was moved.
+    """
+    settings = replace(RETRY_TWICE, handler_attempts=1, batch_size=1, checkpoint_interval=MINUTE)
+    world, numbers = world_with(settings, "a", "b", "c", "bad")
+    world.change_lease(checkpoint=Checkpoint(numbers[1]))
+
+    def script(batch: Batch) -> None:
+        if batch.records[0].data == b"bad":
+            world.change_lease(checkpoint=Checkpoint(numbers[0]))
+            raise ValueError("cannot read bad")
+
+    world.handler.script = script
+    world.window()
+    assert world.handler.data() == [b"c"]
+    lease = world.table.lease()
+    assert (lease.checkpoint, lease.attempts, lease.lease_owner) == (Checkpoint(numbers[0]), 0, None)
 
 
 def test_attempts_are_counted_and_nothing_is_set_aside_without_a_limit() -> None:

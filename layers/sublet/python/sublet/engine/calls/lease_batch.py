@@ -19,7 +19,7 @@ from sublet.engine.lease.held import HeldLease
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.metric_names import Metric
-from sublet.protocol.lease import AttemptedRecords
+from sublet.protocol.lease import AttemptedRecords, Lease
 from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import UserRecord
 
@@ -34,11 +34,19 @@ class Attempts(NamedTuple):
     tried: AttemptedRecords | None = None
 
     def note(self, held: HeldLease, progress: BatchProgress) -> None:
-        """Write them to the lease's row for its next session, unless the row has them already."""
-        known = held.lease
-        is_new = self.times != known.attempts if self.times else self.tried not in (None, known.tried)
-        if is_new and progress.follows_checkpoint:
-            held.write(partial(heartbeat, attempts=self.times, tried=self.tried))
+        """Write them to the lease's row for its next session, unless the row has them already, or another writer has
+        moved its position: the records need not follow it then.
+        """
+        moves = held.moves
+        if self._is_new(held.lease) and progress.follows_checkpoint and not progress.has_been_moved():
+            held.write(partial(heartbeat, attempts=self.times, tried=self.tried), unmoved_since=moves)
+
+    def _is_new(self, known: Lease) -> bool:
+        """The row may hold as many attempts of earlier records, which have gone since: past retention, say."""
+        if not self.times:
+            return self.tried not in (None, known.tried)
+        is_of_earlier = bool(self.tried and known.tried and known.tried.up_to < self.tried.up_to)
+        return self.times != known.attempts or is_of_earlier
 
 
 @dataclass(slots=True)

@@ -55,7 +55,8 @@ class BatchRunner:
         if not self.progress.follows_checkpoint:
             return 0, 0, 0
         lease = self.session.held.lease
-        if lease.tried is None or lease.tried.lanes not in (1, self.progress.lanes):
+        if lease.tried is None:
             return lease.attempts, lease.crashes, 0
         tried = bisect_right(records, lease.tried.up_to, key=attrgetter("checkpoint"))
-        return (lease.attempts if tried else 0), lease.crashes, tried
+        is_of_lanes = lease.tried.lanes in (1, self.progress.lanes)
+        return (lease.attempts if tried else 0), lease.crashes, (tried if is_of_lanes else 0)
