@@ -19,6 +19,9 @@ from sublet.testing.simulation.shard_time import draw_shard_time
 from sublet.testing.simulation.weather import Weather
 from sublet.testing.simulation.world import World
 
+from tests.simulation.kept_aside import Kind
+from tests.simulation.set_aside import AsideWorld, draw_deployed
+
 SHARD = "shardId-000000000000"
 CRASHED = Lease(SHARD, TRIM_HORIZON, 7, "worker", holder="item/1", holder_counter=7, crashes=2)
 
@@ -70,3 +73,18 @@ def test_a_heartbeat_that_clears_crashes_may_be_early(
     world.scheduler.now_us += SECOND
     world.write_audit.sent(worker, clearing)
     assert ["is needless" in one for one in said] == [True] * is_needless
+
+
+def test_a_queue_has_its_dead_letter_queue_once_the_redrives_of_the_faults_have_ended() -> None:
+    world, aside = calm_world(), AsideWorld(Kind.QUEUE, Random(1), draw_deployed(Random(1)))
+    killed, slow = world.process("redrive-1", chaotic=True), world.process("redrive-2", chaotic=True)
+    aside.running |= {killed, slow}
+    world.scheduler.kill(killed)
+
+    def call() -> None:
+        world.scheduler.sleep(18 * 60 * SECOND)
+        aside.running.discard(slow)
+
+    world.scheduler.spawn(slow, call)
+    aside._wait_for_all(world)
+    assert 18 * 60 * SECOND <= world.scheduler.now_us <= 18 * 60 * SECOND + 10 * SECOND

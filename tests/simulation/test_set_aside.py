@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from sublet.aws.configuration_errors import REFUSED, refused
 from sublet.aws.set_aside.s3_store import S3Destination
+from sublet.operate.redrive import Redrive
 from sublet.ports import KeptBatch, RemovalResult
 from sublet.protocol.failure_document import SetAsideBatch
 
@@ -24,6 +25,13 @@ WORLDS = int(os.environ.get("SET_ASIDE_SEEDS", "10"))
 def test_every_record_is_handled_or_set_aside_or_before_the_checkpoint() -> None:
     broken = {seed: found for seed in range(WORLDS) if (found := set_aside(seed).violation)}
     assert not broken, broken
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [911368440, 911368461])
+def test_a_redrive_may_still_be_in_a_long_call_when_the_faults_stop(seed: int) -> None:
+    assert set_aside(seed).violation is None
 
 
 def by_place_and_size(batch: SetAsideBatch) -> str:
@@ -68,6 +76,14 @@ PLANTED = {
         Kind.BUCKET,
         (4, 9, 10),
         "a redrive goes on beside another",
+    ),
+    "what waits in a queue is not hidden any longer": Planted(
+        Redrive,
+        "_hold",
+        lambda _: None,
+        Kind.QUEUE,
+        (6, 9, 10),
+        "a redrive has received",
     ),
 }
 
