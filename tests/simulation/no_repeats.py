@@ -30,6 +30,7 @@ while the heartbeats' thread made the next write.
 
 FAILED = "a write failed"
 MOVED = "an operator has moved it"
+MOVED_LATE = "a late checkpoint has moved it"
 
 
 class Finished(NamedTuple):
@@ -110,7 +111,8 @@ class NoRepeats:
         self.in_doubt[key] = MOVED
 
     def begins(self, process: Process, key: str) -> None:
-        if self._owns(process, key) and self.in_doubt.get(key) == MOVED:
+        """After a move that the owner has noticed, what it finished meanwhile beyond the position is void too."""
+        if self._owns(process, key) and self.in_doubt.get(key) in (MOVED, MOVED_LATE):
             self.excuses[key].append(None)
 
     def written(self, process: Process, write: LeaseWrite, before: Row | None) -> None:
@@ -119,7 +121,7 @@ class NoRepeats:
             self.in_doubt[key] = "another client"
         match write.kind:
             case WriteKind.LATE_CHECKPOINT:  # moves it under its owner, whose knowledge is void
-                self.in_doubt[key] = "late checkpoint"
+                self.in_doubt[key] = MOVED_LATE
                 self.excuses[key].append(None)
             case WriteKind.CREATE:  # a finished shard whose lease is deleted may be read again
                 self.excuses[key].append(None)

@@ -10,7 +10,7 @@ import pytest
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
-from sublet.protocol.lease_writes import heartbeat
+from sublet.protocol.lease_writes import heartbeat, late_checkpoint
 from sublet.testing.memory import MemoryLeaseTable, MemorySightingStore, MemoryStream
 from sublet.testing.simulation.drawn_settings import draw_settings
 from sublet.testing.simulation.retention import never_told
@@ -20,6 +20,7 @@ from sublet.testing.simulation.weather import Weather
 from sublet.testing.simulation.world import World
 
 from tests.simulation.kept_aside import Kind
+from tests.simulation.no_repeats import NoRepeats
 from tests.simulation.set_aside import AsideWorld, draw_deployed
 
 SHARD = "shardId-000000000000"
@@ -88,3 +89,20 @@ def test_a_queue_has_its_dead_letter_queue_once_the_redrives_of_the_faults_have_
     world.scheduler.spawn(slow, call)
     aside._wait_for_all(world)
     assert 18 * 60 * SECOND <= world.scheduler.now_us <= 18 * 60 * SECOND + 10 * SECOND
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_session_repeats_what_it_finished_after_a_late_checkpoint_only_if_it_restarts(
+    restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, before, owner, said = calm_world(), Process("worker/1"), Process("worker/2"), list[str]()
+    monkeypatch.setattr(World, "fail", lambda _, problem: said.append(problem))
+    repeats = NoRepeats(world)
+    monkeypatch.setattr(NoRepeats, "_owns", lambda _, process, __: process is owner)
+    repeats.written(before, late_checkpoint(CRASHED, Checkpoint("5")), None)
+    world.scheduler.current = world.scheduler.spawn(owner, lambda: None)
+    repeats.done(SHARD, 24)
+    if restarts:
+        repeats.begins(owner, SHARD)
+    repeats.handed_out(owner, SHARD, 24, "handed out")
+    assert ["its owner knew" in one for one in said] == [True] * (not restarts)

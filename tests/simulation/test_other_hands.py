@@ -33,6 +33,11 @@ def test_a_late_checkpoint_below_a_failed_attempt_lets_no_record_fail_for_ever()
     assert give_up_beside_other_hands(907608143).violation is None
 
 
+@pytest.mark.timeout(300)
+def test_a_session_that_reads_on_after_a_late_checkpoint_may_repeat_what_is_beyond_it() -> None:
+    assert give_up_beside_other_hands(907609027).violation is None
+
+
 def of_any_position(item: Mapping[str, AttributeValue], *_at: object) -> tuple[FinishedAhead | None, int | None]:
     """Reads the note as of the position that it names itself."""
     said = str(item.get(columns.AHEAD, {}).get("S", ""))
