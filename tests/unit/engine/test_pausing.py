@@ -256,13 +256,13 @@ def test_last_known_pause_holds_while_the_control_is_unreadable_with_one_warning
         manager.tick()
     chosen = {claim.lease_key for item in world.dispatcher.take() for claim in item.claims}
     assert chosen == {OTHER}
-    warnings = [line for line in world.log.lines if line.message.startswith("could not read what an operator")]
+    warnings = [line for line in world.log.lines if line.message.startswith("could not read the operator's orders")]
     assert [line.fields["paused_leases"] for line in warnings] == [1]
     store.problem = None
     watch.look()
     store.problem = problem
     watch.look()
-    assert sum(message.startswith("could not read what") for message in world.log.messages()) == 2
+    assert sum(message.startswith("could not read the operator") for message in world.log.messages()) == 2
 
 
 def test_unreadable_control_pauses_nothing() -> None:

@@ -338,7 +338,7 @@ def test_a_handler_that_never_checkpoints_is_logged_now_and_then(failures: int) 
 
     world.handler.script = script
     world.window(lasts=12.5 * MINUTE)
-    told = [line.fields for line in world.log.lines if "has not checkpointed them" in line.message]
+    told = [line.fields for line in world.log.lines if "has not checkpointed records" in line.message]
     assert [(line["shard_id"], line["records"], line["seconds"]) for line in told] == [
         (SHARD, 3, 300),
         (SHARD, 3, 600),

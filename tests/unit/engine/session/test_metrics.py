@@ -79,7 +79,7 @@ def test_unfinished_age_is_put_after_five_minutes_and_logged_every_five() -> Non
     def named_and_logged(after: timedelta) -> tuple[int, int]:
         world.clock.advance(after)
         metrics.show(70, 7, 0, None)
-        said = [line for line in world.log.lines if line.message.startswith("records were handed over")]
+        said = [line for line in world.log.lines if line.message.startswith("handler has not checkpointed")]
         return len(world.metrics.values(Metric.OLDEST_UNFINISHED_AGE, SHARD)), len(said)
 
     assert named_and_logged(5 * MINUTE - MILLISECOND) == (0, 0)
