@@ -16,6 +16,8 @@ PACKAGES = ("sublet", "pyspark_sublet")
 WINGS = ("operate", "spark", "testing")
 OLD_PATHS = ("cli", "memory", "pipeline")
 """Folders of `sublet` that only forward to a wing."""
+OF_SPARK = ("spark", "pipeline")
+"""The wing of a Spark job, and its old path, which a transform may import."""
 
 
 def stage_library(scope: Construct, python_version: str | None = None, *, with_spark: bool = False) -> Path:
@@ -32,7 +34,7 @@ def stage_library(scope: Construct, python_version: str | None = None, *, with_s
         assert spec is not None  # this package's own wheel contains them
         assert spec.origin is not None
         source = Path(spec.origin).parent
-        absent = {str(source / each) for each in (*WINGS, *OLD_PATHS) if not (with_spark and each == "spark")}
+        absent = {str(source / each) for each in (*WINGS, *OLD_PATHS) if not (with_spark and each in OF_SPARK)}
         shutil.copytree(source, target / "python" / package, ignore=partial(_left_out, absent))
     if python_version is not None:
         add_bytecode(target, python_version, LAYERS)

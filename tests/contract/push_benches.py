@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from sublet.aws.clients import kinesis_client, kinesis_poll_client
 from sublet.aws.kinesis.fan_out_consumers import StatedConsumer
+from sublet.aws.kinesis.several_streams import AwsStreams
 from sublet.aws.kinesis.stream import KinesisStream
-from sublet.aws.kinesis.streams import AwsStreams
 from sublet.aws.push.push_requests import PushRequests
 from sublet.aws.push.pushes import KinesisPushes
 from sublet.aws.push.pushes_of_streams import PushesOfStreams

@@ -12,8 +12,8 @@ from botocore.stub import Stubber
 from sublet.aws import clients
 from sublet.aws.account import AwsAccount
 from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_client
+from sublet.aws.kinesis.several_streams import AwsStreams
 from sublet.aws.kinesis.stream import KinesisStream
-from sublet.aws.kinesis.streams import AwsStreams
 from sublet.aws.tables.delete_tables import delete_tables
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.decisions.session.read_position import IteratorType, ReadPosition

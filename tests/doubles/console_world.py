@@ -11,7 +11,7 @@ from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.status.fleet_status import fleet_status
 from sublet.operate.console.access import SignIn
 from sublet.operate.console.applications import OpenApplication, SetAsidePlace
-from sublet.operate.console.console import Console
+from sublet.operate.console.page_parts import Console
 from sublet.operate.console.plans import ChangePlans
 from sublet.operate.console.watching import ApplicationWatcher
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards

@@ -154,7 +154,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "dynamodb:PutItem": SIGHTED,
         "dynamodb:DeleteItem": SIGHTED,
     },
-    ("aws/kinesis/streams.py", ""): {
+    ("aws/kinesis/several_streams.py", ""): {
         "kinesis:ListStreams": {"streams": "several"},
         "tag:GetResources": {"tags": "several"},
     },

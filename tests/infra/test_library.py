@@ -52,6 +52,7 @@ def test_core_imports_without_its_wings(layer: Path) -> None:
 def test_deployed_core_runs_and_refuses_other_commands(layer: Path) -> None:
     helped = python(layer, "-m", "sublet", "run", "--help")
     assert (helped.returncode, helped.stdout.split()[:3]) == (0, ["usage:", "sublet", "run"]), helped.stderr
+    assert python(layer, "-m", "sublet", "--version").stdout.startswith("sublet ")
     refused = python(layer, "-m", "sublet", "status")
     assert refused.returncode == 2
     assert "the package that you install has every command" in refused.stderr
@@ -61,5 +62,5 @@ def test_spark_job_has_the_core_and_the_spark_wing(tmp_path: Path) -> None:
     job = stage_library(Stack(App(outdir=str(tmp_path)), "stack"), with_spark=True) / "python"
     assert {path.name for path in job.iterdir()} == {"sublet", "pyspark_sublet"}
     there = {path.name for path in (job / "sublet").iterdir()}
-    assert "spark" in there
-    assert there.isdisjoint({"operate", "testing", *OLD_PATHS})
+    assert {"spark", "pipeline"} <= there
+    assert there.isdisjoint({"operate", "testing", "cli", "memory"})

@@ -16,9 +16,9 @@ from sublet.decisions.manager.lease_cleanup import plan_lease_cleanup
 from sublet.decisions.manager.shard_sync import plan_shard_sync
 from sublet.decisions.session.shard_end import BlockedByParents, may_begin
 from sublet.engine.lease.steps import plan_end
-from sublet.operate.positions.place import SeekTime, place
 from sublet.operate.positions.planned_seek import carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import SeekTarget, at_place, at_snapshot, before_the_last
+from sublet.operate.positions.seek_time import SeekTime, place
 from sublet.operate.positions.snapshots import snapshot_by_hand
 from sublet.operate.rules.seek import END
 from sublet.protocol.checkpoint import LATEST, Checkpoint

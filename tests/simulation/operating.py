@@ -12,10 +12,10 @@ from random import Random
 from sublet.decisions.session.read_position import is_unopened
 from sublet.errors import SeekRefused, SubletError
 from sublet.operate.pausing import ApplicationControl
-from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek import SeekRun
 from sublet.operate.positions.seek_target import SeekTarget, at_place, at_positions, before_the_last
+from sublet.operate.positions.seek_time import place
 from sublet.operate.positions.skip import planned_skip, skip
 from sublet.operate.positions.snapshots import BY_HAND, seeks_made, snapshot_by_hand
 from sublet.operate.rules.seek import BEGINNING, LeaseMove, MoveEffect, SeekPlan

@@ -20,7 +20,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.files import SparkFiles
+from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.parquet_tables import ParquetTables, write_files
 from sublet.spark.pipeline.running import run_pipeline, schema_of
 from sublet.spark.pipeline.session import cause_of

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sublet.aws.clients import Connection
 from sublet.aws.log import PowertoolsLog
+from sublet.aws.log_output import Output
 from sublet.aws.metrics import EmfMetrics
-from sublet.aws.output import Output
 from sublet.aws.ports import aws_ports
 from sublet.metric_names import Metric, MetricScope
 from sublet.ports import Log, Metrics, Ports

@@ -15,9 +15,9 @@ from sublet.operate.cli.records.peek import wanted
 from sublet.operate.doctor import Doctor
 from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.pausing import ApplicationControl
-from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import at_application, at_place, at_positions, before_the_last
+from sublet.operate.positions.seek_time import place
 from sublet.operate.positions.skip import planned_skip, skip
 from sublet.operate.positions.snapshots import snapshot_by_hand
 from sublet.operate.rules.doctor import Check, Severity, findings_of_each

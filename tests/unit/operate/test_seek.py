@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace as replaced
 from sublet.errors import SeekRefused, StreamNotAdopted
 from sublet.operate.positions.find import places_of
-from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek import SeekRun, check_stream, undone_by
 from sublet.operate.positions.seek_target import (
@@ -24,6 +23,7 @@ from sublet.operate.positions.seek_target import (
     at_snapshot,
     before_the_last,
 )
+from sublet.operate.positions.seek_time import place
 from sublet.operate.positions.snapshots import snapshot_by_hand
 from sublet.operate.rules.seek import MoveEffect, plan_seek, positions_at, positions_like
 from sublet.ports import SnapshotStore

@@ -12,10 +12,10 @@ import pytest
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.errors import SeekRefused
 from sublet.operate.memory_inspection import MemoryInspection
-from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek import SeekRun
 from sublet.operate.positions.seek_target import at_place, at_positions, shifted
+from sublet.operate.positions.seek_time import place
 from sublet.operate.positions.snapshots import snapshot_by_hand
 from sublet.operate.rules.examination import Volume
 from sublet.operate.rules.seek_estimate import CountedBy

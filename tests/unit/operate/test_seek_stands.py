@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 from sublet.errors import SeekRefused
-from sublet.operate.positions.place import place
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek import went_back
 from sublet.operate.positions.seek_target import at_place, before_the_last
+from sublet.operate.positions.seek_time import place
 from sublet.operate.positions.snapshots import seeks_made
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, Position

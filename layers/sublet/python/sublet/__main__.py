@@ -18,9 +18,11 @@ DEPLOYED = "this copy of sublet was deployed with `sublet run` alone; the packag
 
 def main() -> int:
     given = sys.argv[1:]
-    if given[:1] == ["run"]:
+    is_core_alone = find_spec("sublet.operate") is None
+    names_command = bool(given) and not given[0].startswith("-")
+    if given[:1] == ["run"] or (is_core_alone and not names_command):
         return program.main(given, CORE)
-    if find_spec("sublet.operate") is None:
+    if is_core_alone:
         print(f"sublet: {DEPLOYED}", file=sys.stderr)
         return 2
     from sublet.operate.cli.main import GROUPS

@@ -11,6 +11,8 @@ def forwarded(old: str, new: str) -> Callable[[str], object]:
     """Returns a module's `__getattr__` (PEP 562) that takes every name from the module `new`."""
 
     def __getattr__(name: str) -> object:  # noqa: N807
+        if name == "__all__":
+            return import_module(new).__all__
         if name.startswith("__"):
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
         value = getattr(import_module(new), name)

@@ -13,7 +13,7 @@ from sublet.operate.cli.records.get import show as show_found
 from sublet.operate.cli.records.put import data_of, put_all
 from sublet.operate.cli.records.tail import show as show_tail
 from sublet.operate.cli.text.record_text import RecordForm, add_form, add_selecting, is_selected, text_of
-from sublet.operate.positions.place import place
+from sublet.operate.positions.seek_time import place
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.stream_info import PutRecord

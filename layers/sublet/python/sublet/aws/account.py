@@ -17,10 +17,10 @@ from sublet.aws.kinesis.errors import BAD_ARGUMENT, named_stream_errors
 from sublet.aws.kinesis.fan_out_consumers import FanOutConsumer, look, registered
 from sublet.aws.kinesis.put_records import KinesisWriter, entry_of
 from sublet.aws.kinesis.raw_json import keep_raw_json
+from sublet.aws.kinesis.several_streams import check_regions
 from sublet.aws.kinesis.shapes import stream_info
 from sublet.aws.kinesis.stream import KinesisStream
-from sublet.aws.kinesis.streams import check_regions
-from sublet.aws.output import Output
+from sublet.aws.log_output import Output
 from sublet.aws.ports import aws_ports, log_of
 from sublet.aws.tables import sightings
 from sublet.aws.tables.control import DynamoDbControlStore

@@ -12,8 +12,8 @@ from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.log import PowertoolsLog
+from sublet.aws.log_output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.metrics import EmfMetrics
-from sublet.aws.output import STANDARD_OUTPUT, MetricsLogger, Output
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
@@ -30,7 +30,7 @@ from sublet.system.threads import ThreadTasks
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from sublet.aws.kinesis.streams import AwsStreams
+    from sublet.aws.kinesis.several_streams import AwsStreams
 
 
 def aws_ports(
@@ -106,7 +106,7 @@ def kinesis_stream(settings: Settings, connection: Connection = MACHINE) -> Kine
 
 def kinesis_streams(settings: Settings, connection: Connection = MACHINE) -> AwsStreams:
     """The streams' port with clients of its own."""
-    from sublet.aws.kinesis.streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.kinesis.several_streams import AwsStreams  # noqa: PLC0415 - would add to every cold start
 
     client, poll_client = clients.kinesis_client(*connection), clients.kinesis_poll_client(*connection)
     where = connection.region, connection.endpoint_url, connection.session

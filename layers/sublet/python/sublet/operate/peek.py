@@ -17,7 +17,7 @@ from sublet.decisions.session.read_position import (
 )
 from sublet.decisions.session.record_filter import RecordFilter
 from sublet.errors import LeaseTableNotFound, ShardNotFound, StreamUnavailable
-from sublet.operate.positions.place import SeekTime
+from sublet.operate.positions.seek_time import SeekTime
 from sublet.ports import Ports, Refusal
 from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint

@@ -4,5 +4,5 @@ from sublet.moved import warn_of_move
 from sublet.spark.pipeline.command import main
 
 if __name__ == "__main__":
-    warn_of_move("python -m sublet.pipeline", "python -m sublet.spark.pipeline", stacklevel=1)
+    warn_of_move("python -m sublet.pipeline", "python -m sublet.spark.pipeline")
     raise SystemExit(main())

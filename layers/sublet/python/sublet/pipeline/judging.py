@@ -1,5 +1,10 @@
 """`sublet.spark.pipeline.judging`, under its path of 0.2."""
 
+from typing import TYPE_CHECKING
+
 from sublet.moved import forwarded
 
-__getattr__ = forwarded(__name__, "sublet.spark.pipeline.judging")
+if TYPE_CHECKING:
+    from sublet.spark.pipeline.judging import *
+else:
+    __getattr__ = forwarded(__name__, "sublet.spark.pipeline.judging")

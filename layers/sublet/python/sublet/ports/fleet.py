@@ -30,7 +30,7 @@ class WorkerReports(Protocol):
 
     def put(self, report: WorkerReport) -> None:
         """Replace the worker's report in its table. Call this only if other workers report: see
-        decisions.fleet_kind.
+        decisions.manager.fleet_kind.
         """
 
     def remove(self, report: WorkerReport) -> None:

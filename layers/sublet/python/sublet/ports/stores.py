@@ -153,8 +153,8 @@ class SketchStore(Protocol):
     """
 
     def keep(self, sketch: ShardSketch) -> bool:
-        """Store the sketch if its shard is hot and among the ten hottest (decisions.sketch_places), merged with what is
-        stored for the same half hour. Returns whether it was stored.
+        """Store the sketch if its shard is hot and among the ten hottest (decisions.load.sketch_places), merged with
+        what is stored for the same half hour. Returns whether it was stored.
         """
 
     def sketches(self) -> tuple[ShardSketch, ...]:

@@ -43,7 +43,7 @@ class ConsumerProcess:
 
     It first resumes the leases that an earlier run under the same worker id left behind. Then it ticks every two
     thirds of failover_time, so an owner's death is noticed within failover_time and one tick. It ticks at once when a
-    window leaves work behind, and each second while another process joins or leaves (`decisions.announcing`).
+    window leaves work behind, and each second while another process joins or leaves (`decisions.manager.announcing`).
 
     leaving      set this to stop gently: the process continues until the others tick each second, then releases its
                  leases

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from sublet.aws.kinesis.fan_out_consumers import NamedConsumer
-from sublet.aws.kinesis.streams import AwsStreams
+from sublet.aws.kinesis.several_streams import AwsStreams
 from sublet.aws.push.push_requests import PushRequests
 from sublet.aws.push.pushes import KinesisPushes
 from sublet.ports import Clock, Log, Pushes

@@ -20,9 +20,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from sublet.decisions.patience import may_pass
-from sublet.decisions.putting.outbox import CallRoom, Outbox, OutboxEntry, ProducerRules, QueuedRecord, SendReason
-from sublet.decisions.putting.placing import RecordPlacing
-from sublet.decisions.putting.putting_errors import (
+from sublet.decisions.putting.given_up_errors import (
     KEYLESS_REFUSED,
     NO_LISTING,
     NOT_LISTED,
@@ -31,6 +29,8 @@ from sublet.decisions.putting.putting_errors import (
     refused_for_good,
     timed_out,
 )
+from sublet.decisions.putting.outbox import CallRoom, Outbox, OutboxEntry, ProducerRules, QueuedRecord, SendReason
+from sublet.decisions.putting.placing import RecordPlacing
 from sublet.decisions.time_and_chance import Chance
 from sublet.errors import RecordRefused, RecordTimedOut, TransientError
 from sublet.protocol.records import PutRefused

@@ -69,7 +69,7 @@ class TickReport:
 class LeaseManager:
     """What a tick needs. Ticks may overlap: every write is conditional, and of two that looked at once one dispatches.
 
-    asks     True in a process, which asks for leases before it steals them (`decisions.announcing`)
+    asks     True in a process, which asks for leases before it steals them (`decisions.manager.announcing`)
     watch    the process's own; it knows the last control, for ticks that cannot read it. None: each look makes one
     streams  the process's own, in an application of several streams; None: this manager makes one
     """

@@ -108,8 +108,8 @@ def run_console(options: Namespace) -> int:
     from sublet.aws.account import AwsAccount
     from sublet.operate.cli.options.operated import operator
     from sublet.operate.console.access import SignIn
-    from sublet.operate.console.console import Console
     from sublet.operate.console.hosts import is_loopback
+    from sublet.operate.console.page_parts import Console
     from sublet.operate.console.plans import ChangePlans
     from sublet.operate.console.server import listen, serve
     from sublet.operate.console.watching import ApplicationWatcher

@@ -15,9 +15,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sublet.errors import SubletError
-from sublet.operate.console.console import Console, NoSuchApplication
 from sublet.operate.console.forms import Form, posted
 from sublet.operate.console.guard import Guard
+from sublet.operate.console.page_parts import Console, NoSuchApplication
 from sublet.operate.console.pages import (
     application,
     control,

@@ -12,10 +12,10 @@ from sublet.errors import SeekRefused
 from sublet.operate.console.applications import OpenApplication, VisibleApplications
 from sublet.operate.console.plans import PlanRow, PreparedChange
 from sublet.operate.formatting import age_text
-from sublet.operate.positions.place import SeekTime
 from sublet.operate.positions.planned_seek import PlannedSeek, carry_out, planned, seek_of
 from sublet.operate.positions.seek_target import SeekTarget, at_application, at_place, at_snapshot, before_the_last
 from sublet.operate.positions.seek_text import estimate_lines, move_text, stay_text
+from sublet.operate.positions.seek_time import SeekTime
 from sublet.operate.positions.snapshots import seeks_made
 from sublet.operate.rules.seek import LeaseMove, MoveEffect
 from sublet.operate.rules.shard_history import position_text

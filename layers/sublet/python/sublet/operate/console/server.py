@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import uvicorn
 
 from sublet.errors import SettingsError
-from sublet.operate.console.console import Console
 from sublet.operate.console.hosts import is_loopback
+from sublet.operate.console.page_parts import Console
 from sublet.operate.console.routes import console_app
 
 GRACE_SECONDS = 2

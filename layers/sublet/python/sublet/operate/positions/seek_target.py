@@ -13,8 +13,8 @@ from sublet.engine.handled_positions import positions
 from sublet.errors import MalformedCheckpoint, SeekRefused
 from sublet.operate.formatting import age_text, time_text
 from sublet.operate.positions.find import place_of, places_of
-from sublet.operate.positions.place import EARLIEST, SeekTime
 from sublet.operate.positions.seek import check_stream
+from sublet.operate.positions.seek_time import EARLIEST, SeekTime
 from sublet.operate.positions.snapshots import AUTOMATIC_NAME, SCANNED_WITHIN, began_at
 from sublet.operate.rules.seek import (
     BEGINNING,

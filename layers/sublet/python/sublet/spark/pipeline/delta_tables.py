@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.files import ListedFile, SparkFiles
+from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
 from sublet.spark.pipeline.parquet_tables import BATCH, WriteFrame, partition_columns
 from sublet.spark.release import arrow_schema
 

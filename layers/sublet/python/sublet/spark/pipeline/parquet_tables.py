@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.files import SparkFiles
+from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.journal import JOURNAL, BatchJournal, left_over
 from sublet.spark.pipeline.judging import ARRIVAL_DATE
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from sublet.errors import SettingsError
 from sublet.ports import Clock
 from sublet.spark import drain, lag_of, report_lag
-from sublet.spark.pipeline.files import SparkFiles
+from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.session import cause_of, display_for, session

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.files import SparkFiles
+from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.identity import MARK, PipelineIdentity, settle
 from sublet.spark.pipeline.parquet_tables import ParquetTables, WriteFrame, write_files
 from sublet.spark.pipeline.settings import PipelineSettings, Sink

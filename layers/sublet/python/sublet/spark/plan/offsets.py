@@ -15,7 +15,7 @@ f         where this offset's batch began, for a shard that the previous offset 
           from the log alone, and LATEST is a fixed time from the first plan on
 c         a time before which nothing unread arrived, of the shard or, beside `e`, of its children
 q         no record beyond the position arrived before this time, by Kinesis' own clock, so an idle shard is not walked
-          again from its last record on (`decisions.quiet`). Holds only for the position beside it
+          again from its last record on (`decisions.session.quiet`). Holds only for the position beside it
 d, auto   how the stream was last described before the batch was planned: at `t`, with a retention of `r` seconds and,
           if known, the record distribution `s`; until when AUTO may have placed records. Tasks decide by these alone
           which aggregates outside the range to drop, so that a repeated task drops the same ones. They outlive the

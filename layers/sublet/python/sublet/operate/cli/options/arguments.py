@@ -13,7 +13,7 @@ from sublet.settings import DEFINITIONS, Settings, StreamChoice
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
-    from sublet.operate.positions.place import SeekTime
+    from sublet.operate.positions.seek_time import SeekTime
 
 NO_APPLICATION = "sublet"
 
@@ -64,7 +64,7 @@ def name_or_arn(settings: Settings) -> str:
 
 
 def place(text: str) -> SeekTime:
-    from sublet.operate.positions.place import place as parsed
+    from sublet.operate.positions.seek_time import place as parsed
 
     try:
         return parsed(text)

@@ -11,9 +11,9 @@ from starlette.responses import RedirectResponse, Response
 from sublet.errors import ControlRefused, SubletError
 from sublet.operate.console import controlling
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.console import Console, opened
 from sublet.operate.console.controlling import command_of, pause_text, pausing_of
 from sublet.operate.console.forms import Form
+from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.pages.positions import shards_of, with_stream
 from sublet.operate.console.plans import PreparedChange
 from sublet.operate.console.rendering import page

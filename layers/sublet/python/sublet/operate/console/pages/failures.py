@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sublet.errors import ControlRefused, SubletError
-from sublet.operate.console.console import Console, opened
 from sublet.operate.console.forms import Form
+from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.redriving import prepare_redrive, redrive_command
 from sublet.operate.console.rendering import LIVE_HEADER, page
 from sublet.operate.console.watching import ApplicationView

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from sublet.operate.console.console import Console, opened
 from sublet.operate.console.forms import Form
+from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.plans import ChangePlan
 from sublet.operate.console.rendering import address_of, page, problem
 

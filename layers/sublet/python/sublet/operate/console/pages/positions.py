@@ -9,11 +9,11 @@ from starlette.responses import RedirectResponse, Response
 
 from sublet.errors import SeekRefused, StreamNotFound
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.console import Console, opened
 from sublet.operate.console.forms import Form
+from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.rendering import address_of, page
 from sublet.operate.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
-from sublet.operate.positions.place import EARLIEST, LATEST, place
+from sublet.operate.positions.seek_time import EARLIEST, LATEST, place
 from sublet.operate.positions.snapshots import snapshot_by_hand
 
 SHARDS_NAMED = 50

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from sublet.errors import SeekRefused, SubletError
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.console import Console, opened
+from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.rendering import page
 from sublet.operate.peek import PeekStart, start_at, start_at_lease, unopened_text, upcoming
-from sublet.operate.positions.place import place
+from sublet.operate.positions.seek_time import place
 from sublet.protocol.records import UserRecord
 from sublet.reading.several_streams import named_shards
 

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sublet.operate.console.access import LASTS, BrowserSession
-from sublet.operate.console.console import Console
 from sublet.operate.console.forms import Form
 from sublet.operate.console.guard import cookie_of
+from sublet.operate.console.page_parts import Console
 from sublet.operate.console.rendering import address_of, page
 
 
