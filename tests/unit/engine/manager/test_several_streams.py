@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from sublet.engine.manager.stream_watch import DESCRIBED_EVERY, DESCRIBED_MAX, LISTED_EVERY
+from sublet.engine.manager.several_streams import DESCRIBED_EVERY, DESCRIBED_MAX, LISTED_EVERY
 from sublet.errors import LeaseTableUnavailable, StreamAccessDenied, StreamNotFound, StreamUnavailable
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON

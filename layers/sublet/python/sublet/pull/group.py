@@ -22,8 +22,8 @@ from sublet.decisions.status.fleet_status import FleetFindings, FleetStatus, fle
 from sublet.decisions.status.work_distribution import WorkDistribution
 from sublet.decisions.streams.stream_status import gone_streams
 from sublet.engine.control_watch import ControlWatch
-from sublet.engine.handled_positions import positions
 from sublet.engine.manager.adoption import check_adoption
+from sublet.engine.position_times import positions
 from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports

@@ -21,7 +21,7 @@ from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.other_kind import OtherKindLog
-from sublet.engine.manager.stream_watch import StreamWatch
+from sublet.engine.manager.several_streams import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
 from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.engine.process_health import LeftBehind

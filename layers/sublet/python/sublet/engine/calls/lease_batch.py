@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from sublet.decisions.session.failure_policy import Answer, Run, SetAside, is_noted_before
 from sublet.decisions.session.record_filter import RecordFault
 from sublet.decisions.session.window import millis_left
-from sublet.engine.calls.caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.calls.handler_caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.lease.held import HeldLease
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch

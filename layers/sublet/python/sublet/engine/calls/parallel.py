@@ -11,7 +11,7 @@ from functools import partial
 
 from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.session.finished_prefix import FinishedPrefix
-from sublet.engine.calls.caller import HandlerCaller, SessionCalls
+from sublet.engine.calls.handler_caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.lease_batch import Attempts
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.lease.held import HeldLease

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from sublet.decisions.session.failure_policy import begin
 from sublet.decisions.session.record_filter import apart
-from sublet.engine.calls.caller import BatchProgress, HandlerCaller, SessionCalls
+from sublet.engine.calls.handler_caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.calls.lease_batch import Attempts, LeaseBatch
 from sublet.engine.calls.retry_loop import run_retry_loop
 from sublet.protocol.records import UserRecord

@@ -28,7 +28,7 @@ from sublet.engine.manager.pacing import PacedStream
 from sublet.engine.manager.probing import BOUNDS as PROBED
 from sublet.engine.manager.probing import TickProbes
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
-from sublet.engine.manager.stream_watch import StreamWatch
+from sublet.engine.manager.several_streams import StreamWatch
 from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric

@@ -16,8 +16,8 @@ from sublet.decisions.session.process_report import ShardReport
 from sublet.decisions.session.quiet import opening
 from sublet.decisions.session.shard_end import BlockedByParents
 from sublet.decisions.session.window import AtTip, LeaseReport, SessionOutcome, has_caught_up
-from sublet.engine.calls.caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.handler_caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.parallel import ParallelRunner
 from sublet.engine.calls.runner import BatchRunner
 from sublet.engine.exception_fields import exception_fields

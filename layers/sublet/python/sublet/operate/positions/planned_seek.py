@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sublet.decisions.manager.stream_adoption import suspects
 from sublet.decisions.session.handled_position import HandledPosition
-from sublet.engine.handled_positions import positions
+from sublet.engine.position_times import positions
 from sublet.errors import SeekRefused
 from sublet.operate.formatting import time_text
 from sublet.operate.inspection import Inspection

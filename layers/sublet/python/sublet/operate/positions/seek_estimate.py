@@ -14,7 +14,7 @@ from msgspec.structs import replace as replaced
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.decisions.streams.by_stream import by_stream
-from sublet.engine.handled_positions import positions
+from sublet.engine.position_times import positions
 from sublet.errors import CheckpointNotInStream, CheckRefused, ShardNotFound, TransientError
 from sublet.operate.inspection import Inspection
 from sublet.operate.rules.examination import Volume

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.engine.handled_positions import positions
+from sublet.engine.position_times import positions
 from sublet.errors import MalformedCheckpoint, SeekRefused
 from sublet.operate.formatting import age_text, time_text
 from sublet.operate.positions.find import place_of, places_of

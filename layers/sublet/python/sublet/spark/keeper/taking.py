@@ -27,7 +27,7 @@ from sublet.engine.lease.steps import (
 )
 from sublet.engine.manager.announcing import make_reports, stop_reporting
 from sublet.engine.manager.look import look, look_at_several
-from sublet.engine.manager.stream_watch import StreamWatch
+from sublet.engine.manager.several_streams import StreamWatch
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan

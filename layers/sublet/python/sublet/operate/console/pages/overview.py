@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sublet.decisions.status.shard_status import BAD_STATUSES, NOTHING, WORST_FIRST
 from sublet.decisions.status.shard_verdict import Status
-from sublet.operate.console.graph import Graph
+from sublet.operate.console.line_chart import Graph
 from sublet.operate.console.page_parts import Console
 from sublet.operate.console.pages.application import lag_graph
 from sublet.operate.console.rendering import page

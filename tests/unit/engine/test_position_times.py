@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sublet.engine.handled_positions import positions
+from sublet.engine.position_times import positions
 from sublet.errors import ShardNotFound, StreamAccessDenied, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.checkpoint import LATEST, SHARD_END

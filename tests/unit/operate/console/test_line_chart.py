@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sublet.operate.console.graph import HEIGHT, WIDTH, graph_of, round_up
+from sublet.operate.console.line_chart import HEIGHT, WIDTH, graph_of, round_up
 
 
 def seconds(value: float) -> str:
