@@ -60,14 +60,15 @@ class EmbeddedAws:
     environment: Mapping[str, str]
     servers: tuple[Server, ...]
 
-    def client(self, service: str) -> Any:
-        """Returns a boto3 client of `service`, which ignores this process's own environment."""
+    def client(self, service: str, region: str = REGION) -> Any:
+        """Returns a boto3 client of `service`, which ignores this process's own environment. Streams are the same in
+        each region."""
         endpoint = self.environment["AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"]
         create: Any = boto3.session.Session().client  # its stubs accept literal names only
         return create(
             service,
             endpoint_url=endpoint,
-            region_name=REGION,
+            region_name=region,
             aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
             config=Config(

@@ -6,12 +6,15 @@ because it only checks the signatures of roles and users. It also lets every web
 signed with a secret that this ministack knows, and none may come from a web page. Two paths are open to clients that
 cannot sign: its health, and the response of a custom resource, which contains a token from CloudFormation.
 
-Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's. Its SQS refuses to change
-the time of a message that is no longer hidden, as AWS does.
+Its CloudFormation registers and deregisters consumers of streams, which are kinesis-local's, and refuses to create a
+resource whose name exists, as the service does: ministack's would replace a table, with its items. A dashboard's name
+exists once in an account. Its SQS refuses to change the time of a message that is no longer hidden, as AWS does.
 
 It also decides for kinesis-local, whose own front door (signed_kinesis.cjs) asks what a role's session may do there.
 It records which calls were allowed and denied, for tests.
 """
+
+# ruff: noqa: SLF001 - ministack offers no other way
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
@@ -37,6 +40,7 @@ from ministack.core.iam_evaluator import (
     resolve_credential,
     resolve_principal,
 )
+from ministack.core.responses import AccountScopedDict
 from ministack.core.router import extract_access_key_id
 from ministack.core.sigv4 import (
     decode_header_value,
@@ -44,7 +48,7 @@ from ministack.core.sigv4 import (
     parse_header_signature,
     request_time_failure,
 )
-from ministack.services import sqs, sts
+from ministack.services import cloudwatch, cloudwatch_logs, dynamodb, iam, lambda_svc, sqs, stepfunctions, sts
 from ministack.services.cloudformation import provisioners
 
 ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
@@ -56,6 +60,8 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Handler = Callable[[dict[str, Any], str], dict[str, Any]]
+Create = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
+Update = Callable[[str, dict[str, Any], dict[str, Any], str], tuple[str, dict[str, Any]]]
 
 inner = ministack.app
 execution_credentials = lambda_runtime.execution_credentials
@@ -180,7 +186,7 @@ def credentials_of_a_function(config: dict[str, Any]) -> dict[str, str]:
     made: dict[str, str] = execution_credentials(config)
     key = made["AWS_ACCESS_KEY_ID"]
     secret = hmac.new(SECRET.encode(), key.encode(), hashlib.sha256).hexdigest()
-    sts._sessions[key]["SecretAccessKey"] = secret  # noqa: SLF001 - ministack offers no other way
+    sts._sessions[key]["SecretAccessKey"] = secret
     return {**made, "AWS_SECRET_ACCESS_KEY": secret}
 
 
@@ -206,6 +212,65 @@ def deregister_consumer(physical_id: str, _properties: Mapping[str, str]) -> Non
         kinesis.deregister_stream_consumer(ConsumerARN=physical_id)
 
 
+NAMES: Mapping[str, tuple[str, Callable[[], Collection[str]]]] = {
+    "AWS::DynamoDB::Table": ("TableName", lambda: dynamodb._tables),
+    "AWS::CloudWatch::Dashboard": ("DashboardName", lambda: cloudwatch._dashboards),
+    "AWS::Logs::LogGroup": ("LogGroupName", lambda: cloudwatch_logs._log_groups),
+    "AWS::StepFunctions::StateMachine": (
+        "StateMachineName",
+        lambda: [machine["name"] for machine in stepfunctions._state_machines.values()],
+    ),
+    "AWS::IAM::Role": ("RoleName", lambda: iam._roles),
+    "AWS::Lambda::Function": ("FunctionName", lambda: lambda_svc._functions),
+}
+"""By type: the property that names a resource, and the names that exist, in the region of the request."""
+
+
+def refuse_existing_names() -> None:
+    """Lets CloudFormation create no resource whose name is taken, by a stack or by anybody else. A name that
+    CloudFormation chooses is never taken."""
+    cloudwatch._dashboards = AccountScopedDict()
+    for kind, (named_by, existing) in NAMES.items():
+        handler = provisioners._RESOURCE_HANDLERS[kind]
+        create = handler["create"]
+        handler["create"] = creating(create, kind, named_by, existing)
+        setattr(provisioners, create.__name__, handler["create"])  # what replaces a resource calls it by this name
+    dashboard = provisioners._RESOURCE_HANDLERS["AWS::CloudWatch::Dashboard"]
+    dashboard["update"] = renaming(dashboard["update"])
+
+
+def creating(create: Create, kind: str, named_by: str, existing: Callable[[], Collection[str]]) -> Create:
+    def created(logical_id: str, properties: dict[str, Any], stack: str) -> tuple[str, dict[str, Any]]:
+        refuse_existing(kind, properties.get(named_by), existing())
+        return create(logical_id, properties, stack)
+
+    return created
+
+
+def renaming(update: Update) -> Update:
+    """A dashboard's update, which is also its replacement under another name."""
+    kind = "AWS::CloudWatch::Dashboard"
+    named_by, existing = NAMES[kind]
+
+    def updated(
+        name: str, before: dict[str, Any], properties: dict[str, Any], stack: str
+    ) -> tuple[str, dict[str, Any]]:
+        if properties.get(named_by) != name:
+            refuse_existing(kind, properties.get(named_by), existing())
+        return update(name, before, properties, stack)
+
+    return updated
+
+
+def refuse_existing(kind: str, name: str | None, existing: Collection[str]) -> None:
+    """Raises ValueError with the text of CloudFormation's own handlers."""
+    if name is not None and name in existing:
+        raise ValueError(
+            f"Resource handler returned message: \"Resource of type '{kind}' with identifier '{name}' already "
+            'exists." (HandlerErrorCode: AlreadyExists)'
+        )
+
+
 async def whole(receive: Receive) -> bytes:
     parts = []
     while True:
@@ -220,11 +285,11 @@ def expiring(change: Handler) -> Handler:
 
     def changed(data: dict[str, Any], url: str) -> dict[str, Any]:
         entries = data.get("Entries")
-        queue = sqs._get_q(data.get("QueueUrl", url))  # noqa: SLF001 - ministack offers no other way
+        queue = sqs._get_q(data.get("QueueUrl", url))
         visible = {each["receipt_handle"] for each in queue["messages"] if each["visible_at"] <= time.time()}
         if entries is None:
             if data.get("ReceiptHandle") in visible:
-                raise sqs._Err("MessageNotInflight", "The specified message isn't in flight.")  # noqa: SLF001
+                raise sqs._Err("MessageNotInflight", "The specified message isn't in flight.")
             return change(data, url)
         late = [each for each in entries if each.get("ReceiptHandle") in visible]
         failed = [{"Id": each["Id"], "Code": "MessageNotInflight", "Message": "", "SenderFault": True} for each in late]
@@ -264,13 +329,14 @@ async def send_json(send: Send, status: int, content: object, *more: tuple[bytes
 
 
 if __name__ == "__main__":
-    provisioners._RESOURCE_HANDLERS["AWS::Kinesis::StreamConsumer"] = {  # noqa: SLF001 - ministack offers no other way
+    provisioners._RESOURCE_HANDLERS["AWS::Kinesis::StreamConsumer"] = {
         "create": register_consumer,
         "delete": deregister_consumer,
     }
+    refuse_existing_names()
     lambda_runtime.execution_credentials = credentials_of_a_function
     iam_evaluator.enforce = enforce_and_remember
     for action in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"):
-        sqs._HANDLERS[action] = expiring(sqs._HANDLERS[action])  # noqa: SLF001 - ministack offers no other way
+        sqs._HANDLERS[action] = expiring(sqs._HANDLERS[action])
     ministack.app = door
     ministack.main()
