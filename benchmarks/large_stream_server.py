@@ -19,7 +19,7 @@ from typing import Any
 
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.system.clock import SystemClock

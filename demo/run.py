@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 
 from demo.consumer import LOOK, STREAM, deploy_consumer
 from demo.flights import Flight, airlines, events_per_key, figures, read_flights

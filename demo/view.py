@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 from sublet.decisions.status.shard_status import BAD_STATUSES
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.cli.monitor.status import standing_text
 from sublet.operate.formatting import age_text
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard, creation_order

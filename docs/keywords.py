@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-from sublet.settings.kinds import (
+from sublet.settings.choices import (
     Balance,
     Checkpointing,
     FailureDetails,

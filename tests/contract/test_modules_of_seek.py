@@ -28,7 +28,7 @@ MAX_MODULES = 71
 """Of all layers, from the arguments' parser to the bytes of a row. Eleven more when each command built every port."""
 UNUSED_PORTS = {
     "aws/metrics.py",
-    "aws/log_output.py",
+    "aws/standard_output.py",
     "aws/tables/control.py",
     "aws/tables/sketch_store.py",
     "aws/tables/worker_reports.py",

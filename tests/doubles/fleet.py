@@ -8,7 +8,7 @@ from typing import Any
 
 from sublet.decisions.status.fleet_status import FleetStatus, fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.decisions.status.work_distribution import work_distribution
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow

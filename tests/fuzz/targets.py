@@ -19,7 +19,7 @@ from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.tick_plan import TickLook, plan_tick
 from sublet.decisions.manager.worker_item_json import item_from_json, item_to_json
 from sublet.errors import EventError, SettingsError
-from sublet.protocol import kpl_format, lease_columns
+from sublet.protocol import kpl_format, lease_attributes
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, WholeReason, aggregate_columns, deaggregate
 from sublet.protocol.checkpoint import Checkpoint
@@ -140,7 +140,7 @@ def tick_plans(data: bytes) -> None:
 
 ATTRIBUTES = sorted(
     value
-    for name, value in vars(lease_columns).items()
+    for name, value in vars(lease_attributes).items()
     if name.isupper() and isinstance(value, str) and name != "LEASE_ENTITY"
 )
 

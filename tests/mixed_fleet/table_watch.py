@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
-from sublet.protocol.lease_columns import ENTITY_TYPE
+from sublet.protocol.lease_attributes import ENTITY_TYPE
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.write_clauses import SEEK_LEAP
 

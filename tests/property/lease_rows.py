@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, TRIM_HORIZON, Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead
@@ -78,19 +78,19 @@ attribute_values: st.SearchStrategy[AttributeValue] = st.one_of(
     st.just({"NULL": True}),
 )
 ATTRIBUTES = (
-    columns.LEASE_OWNER,
-    columns.LEASE_COUNTER,
-    columns.OWNER_SWITCHES,
-    columns.CHECKPOINT,
-    columns.SUB_SEQUENCE_NUMBER,
-    columns.PARENTS,
-    columns.ENDING_HASH_KEY,
-    columns.START_AT,
-    columns.QUIET,
-    columns.LAG,
-    columns.SEEN,
-    columns.CHECKPOINT_OWNER,
-    columns.ENTITY_TYPE,
+    attributes.LEASE_OWNER,
+    attributes.LEASE_COUNTER,
+    attributes.OWNER_SWITCHES,
+    attributes.CHECKPOINT,
+    attributes.SUB_SEQUENCE_NUMBER,
+    attributes.PARENTS,
+    attributes.ENDING_HASH_KEY,
+    attributes.START_AT,
+    attributes.QUIET,
+    attributes.LAG,
+    attributes.SEEN,
+    attributes.CHECKPOINT_OWNER,
+    attributes.ENTITY_TYPE,
 )
 unknown = st.dictionaries(st.sampled_from(["streamName", "x", "theirs"]), attribute_values, max_size=2)
 
@@ -159,7 +159,7 @@ def leases_of_several(draw: st.DrawFn) -> Lease:
         lease_key=in_stream(stream, lease.lease_key),
         parent_shard_ids=frozenset(in_stream(stream, each) for each in lease.parent_shard_ids),
         child_shard_ids=frozenset(in_stream(stream, each) for each in lease.child_shard_ids),
-        other={name: value for name, value in lease.other.items() if name != columns.STREAM_NAME},
+        other={name: value for name, value in lease.other.items() if name != attributes.STREAM_NAME},
     )
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol import lease_writes as writes
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, ahead_text, joined, lane_of, read_ahead_text
 from sublet.protocol.lease import AttributeValue, Lease, Position
-from sublet.protocol.lease_columns import bytes_of, number, text
+from sublet.protocol.lease_attributes import bytes_of, number, text
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, apply_to
 from sublet.protocol.records import StreamRecord, UserRecord
@@ -126,7 +126,7 @@ def test_a_row_has_it_only_while_it_is_smaller_than_a_kilobyte(data: st.DataObje
     write = with_ahead(make(lease), lease, ahead)
     after = apply_to(write, encode_row(lease))
     assert after is not None
-    assert columns.AHEAD not in after or bytes_of(after) <= 1000
+    assert attributes.AHEAD not in after or bytes_of(after) <= 1000
 
 
 def test_finished_ahead_of_ten_lanes_is_cut_to_fit_into_the_row() -> None:
@@ -250,7 +250,7 @@ class AnyHistory(RuleBasedStateMachine):
         """
         stood = self.lease.checkpoint
         made = writes.late_checkpoint(self.lease, to) if is_late else writes.checkpoint(self.lease, to)
-        removes = tuple(name for name in made.removes if name != columns.AHEAD or not is_before)
+        removes = tuple(name for name in made.removes if name != attributes.AHEAD or not is_before)
         if self.apply(replace(made, removes=removes)):
             self.voids()
         if is_put_back:
@@ -258,11 +258,11 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(to=st.none() | st.sampled_from(PLACES), takes=st.booleans())
     def write_as_java(self, to: Checkpoint | None, takes: bool) -> None:
-        changed = {columns.LEASE_COUNTER: number(self.lease.lease_counter + 1)}
+        changed = {attributes.LEASE_COUNTER: number(self.lease.lease_counter + 1)}
         if takes:
-            changed[columns.LEASE_OWNER] = text("java")
+            changed[attributes.LEASE_OWNER] = text("java")
         if to is not None:
-            changed[columns.CHECKPOINT] = text(to.sequence_number)
+            changed[attributes.CHECKPOINT] = text(to.sequence_number)
         self.row = {**self.row, **changed}
         self.voids()
 
@@ -270,7 +270,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(to=st.sampled_from([TRIM_HORIZON, *PLACES]))
     def move(self, to: Checkpoint) -> None:
-        self.row = {**self.row, columns.CHECKPOINT: text(to.sequence_number)}
+        self.row = {**self.row, attributes.CHECKPOINT: text(to.sequence_number)}
 
     @invariant()
     def is_believed_only_where_it_is_true(self) -> None:
@@ -291,5 +291,5 @@ def test_an_end_takes_it_away() -> None:
     lease = replace(LONG, noted_ahead=ALL, noted_ahead_counter=LONG.lease_counter)
     after = apply_to(with_ahead(writes.end(lease), lease, ALL), encode_row(lease))
     assert after is not None
-    assert after[columns.CHECKPOINT] == text(SHARD_END.sequence_number)
-    assert after.keys().isdisjoint({columns.AHEAD, columns.ATTEMPTS})
+    assert after[attributes.CHECKPOINT] == text(SHARD_END.sequence_number)
+    assert after.keys().isdisjoint({attributes.AHEAD, attributes.ATTEMPTS})

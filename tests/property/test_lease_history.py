@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sublet.decisions.manager.liveness import Sighting, observe
 from sublet.decisions.session.lag import LENGTH, PACE
 from sublet.decisions.status.lease_history import History, histories_after
-from sublet.decisions.status.shard_verdict import Status, standing_of
+from sublet.decisions.status.status_rules import Status, standing_of
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease

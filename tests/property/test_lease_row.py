@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.stream_key import StreamKey, in_stream, own_id, stream_key_of
@@ -36,15 +36,15 @@ def test_attributes_that_we_do_not_know_are_kept(lease: Lease, theirs: dict[str,
 def test_a_lease_of_several_streams_survives_its_row(lease: Lease) -> None:
     row = encode_row(lease)
     assert decode_row(row) == lease
-    assert row[columns.STREAM_NAME]["S"] + ":" + row[columns.SHARD_ID]["S"] == lease.lease_key
-    for name in (columns.PARENTS, columns.CHILDREN):
+    assert row[attributes.STREAM_NAME]["S"] + ":" + row[attributes.SHARD_ID]["S"] == lease.lease_key
+    for name in (attributes.PARENTS, attributes.CHILDREN):
         assert all(":" not in shard_id for shard_id in row.get(name, {"SS": []})["SS"])
 
 
 @given(leases())
 def test_a_lease_of_one_stream_has_nothing_of_several(lease: Lease) -> None:
     added = encode_row(lease).keys() - lease.other.keys()
-    assert not {columns.STREAM_NAME, columns.SHARD_ID} & added
+    assert not {attributes.STREAM_NAME, attributes.SHARD_ID} & added
 
 
 @given(stream_keys)
@@ -57,11 +57,11 @@ def test_a_stream_is_told_from_its_leases_keys(stream: StreamKey) -> None:
 @given(rows())
 def test_a_broken_row_is_reported_with_its_key_never_raised(row: dict[str, AttributeValue]) -> None:
     decoded = decode_row(row)
-    foreign = row.get(columns.ENTITY_TYPE, {"S": "LEASE"}) != {"S": "LEASE"}
-    assert (decoded is None) == (foreign and columns.CHECKPOINT not in row)
+    foreign = row.get(attributes.ENTITY_TYPE, {"S": "LEASE"}) != {"S": "LEASE"}
+    assert (decoded is None) == (foreign and attributes.CHECKPOINT not in row)
     assert not (foreign and isinstance(decoded, Lease))
     if isinstance(decoded, MalformedRow):
-        assert decoded.lease_key == row[columns.LEASE_KEY]["S"]
+        assert decoded.lease_key == row[attributes.LEASE_KEY]["S"]
         assert decoded.problem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import (
+from sublet.protocol.lease_attributes import (
     FAILING,
     LAG,
     QUIET,

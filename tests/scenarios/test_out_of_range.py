@@ -5,7 +5,7 @@ in hours.
 
 from datetime import timedelta
 
-from sublet.decisions.session.out_of_range import why_kept
+from sublet.decisions.session.out_of_range_aggregates import why_kept
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_info import Placement, RecordDistribution, StreamDescription
 

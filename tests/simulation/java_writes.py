@@ -7,11 +7,11 @@ us still names our holder.
 
 from __future__ import annotations
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Absent, Clause, Condition, Equal, Exists, all_of
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import number, text, texts
+from sublet.protocol.lease_attributes import number, text, texts
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 
@@ -19,8 +19,8 @@ def renew(lease: Lease, version: int) -> LeaseWrite:
     """3.x: not while a handoff is requested, until the worker has noticed it."""
     conditions = [_counter(lease)]
     if version == 3 and lease.checkpoint_owner is None:
-        conditions.append(_clause(Absent(columns.CHECKPOINT_OWNER)))
-    return LeaseWrite(WriteKind.HEARTBEAT, lease.lease_key, all_of(*conditions), adds={columns.LEASE_COUNTER: 1})
+        conditions.append(_clause(Absent(attributes.CHECKPOINT_OWNER)))
+    return LeaseWrite(WriteKind.HEARTBEAT, lease.lease_key, all_of(*conditions), adds={attributes.LEASE_COUNTER: 1})
 
 
 def take(lease: Lease, worker_id: str) -> LeaseWrite:
@@ -29,9 +29,9 @@ def take(lease: Lease, worker_id: str) -> LeaseWrite:
         WriteKind.ACQUIRE,
         lease.lease_key,
         all_of(_counter(lease)),
-        sets={columns.LEASE_OWNER: text(worker_id)},
-        adds={columns.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
-        removes=(columns.CHECKPOINT_OWNER,),
+        sets={attributes.LEASE_OWNER: text(worker_id)},
+        adds={attributes.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
+        removes=(attributes.CHECKPOINT_OWNER,),
     )
 
 
@@ -42,12 +42,12 @@ def assign(lease: Lease, worker_id: str) -> LeaseWrite:
         lease.lease_key,
         all_of(
             _exists(),
-            _is(columns.LEASE_OWNER, lease.lease_owner),
-            _is(columns.CHECKPOINT_OWNER, lease.checkpoint_owner),
+            _is(attributes.LEASE_OWNER, lease.lease_owner),
+            _is(attributes.CHECKPOINT_OWNER, lease.checkpoint_owner),
         ),
-        sets={columns.LEASE_OWNER: text(worker_id)},
-        adds={columns.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
-        removes=(columns.CHECKPOINT_OWNER,),
+        sets={attributes.LEASE_OWNER: text(worker_id)},
+        adds={attributes.LEASE_COUNTER: 1, **_switch(lease, worker_id)},
+        removes=(attributes.CHECKPOINT_OWNER,),
     )
 
 
@@ -56,8 +56,8 @@ def ask_to_hand_over(lease: Lease, worker_id: str) -> LeaseWrite:
     return LeaseWrite(
         WriteKind.HAND_OVER,
         lease.lease_key,
-        all_of(_exists(), _is(columns.LEASE_OWNER, lease.lease_owner), _clause(Absent(columns.CHECKPOINT_OWNER))),
-        sets={columns.LEASE_OWNER: text(worker_id), columns.CHECKPOINT_OWNER: text(lease.lease_owner or "")},
+        all_of(_exists(), _is(attributes.LEASE_OWNER, lease.lease_owner), _clause(Absent(attributes.CHECKPOINT_OWNER))),
+        sets={attributes.LEASE_OWNER: text(worker_id), attributes.CHECKPOINT_OWNER: text(lease.lease_owner or "")},
     )
 
 
@@ -68,12 +68,12 @@ def update(lease: Lease, to: Checkpoint) -> LeaseWrite:
         lease.lease_key,
         all_of(_counter(lease)),
         sets={
-            columns.CHECKPOINT: text(to.sequence_number),
-            columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
-            columns.OWNER_SWITCHES: number(0),
+            attributes.CHECKPOINT: text(to.sequence_number),
+            attributes.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+            attributes.OWNER_SWITCHES: number(0),
         },
-        adds={columns.LEASE_COUNTER: 1},
-        removes=columns.PENDING,
+        adds={attributes.LEASE_COUNTER: 1},
+        removes=attributes.PENDING,
     )
 
 
@@ -83,7 +83,7 @@ def name_children(lease: Lease, children: frozenset[str]) -> LeaseWrite:
         WriteKind.SET_CHILDREN,
         lease.lease_key,
         all_of(_exists()),
-        sets={columns.CHILDREN: texts(children)},
+        sets={attributes.CHILDREN: texts(children)},
     )
 
 
@@ -92,11 +92,11 @@ def delete(lease_key: str) -> LeaseWrite:
 
 
 def _exists() -> Clause:
-    return _clause(Exists(columns.LEASE_KEY))
+    return _clause(Exists(attributes.LEASE_KEY))
 
 
 def _counter(lease: Lease) -> Clause:
-    return _clause(Equal(columns.LEASE_COUNTER, number(lease.lease_counter)))
+    return _clause(Equal(attributes.LEASE_COUNTER, number(lease.lease_counter)))
 
 
 def _is(attribute: str, value: str | None) -> Clause:
@@ -108,4 +108,4 @@ def _clause(condition: Condition) -> Clause:
 
 
 def _switch(lease: Lease, worker_id: str) -> dict[str, int]:
-    return {columns.OWNER_SWITCHES: 1} if lease.lease_owner not in (None, worker_id) else {}
+    return {attributes.OWNER_SWITCHES: 1} if lease.lease_owner not in (None, worker_id) else {}

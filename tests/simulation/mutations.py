@@ -13,11 +13,11 @@ from datetime import datetime
 
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.ports import Applied, LeaseTable, PollRefusal, Refusal, Refused, ShardReader
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import LATEST
 from sublet.protocol.conditions import AllOf, Clause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_attributes import number
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.records import GetRecordsReply
@@ -145,8 +145,8 @@ class OwnClockStream:
 def _reset_counter(write: LeaseWrite) -> LeaseWrite:
     if write.kind is not WriteKind.ACQUIRE:
         return write
-    adds = {name: by for name, by in write.adds.items() if name != columns.LEASE_COUNTER}
-    return replace(write, sets={**write.sets, columns.LEASE_COUNTER: number(1)}, adds=adds)
+    adds = {name: by for name, by in write.adds.items() if name != attributes.LEASE_COUNTER}
+    return replace(write, sets={**write.sets, attributes.LEASE_COUNTER: number(1)}, adds=adds)
 
 
 def _unpin(write: LeaseWrite) -> LeaseWrite:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sublet.handler import Batch, Handler
 from sublet.ports import Applied, FailureDestination, LeaseTable, Refused
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.failure_document import SetAsideBatch
@@ -146,7 +146,7 @@ class NoRepeats:
             audited = self.world.write_audit.of.get((owner, key))
             is_hung = audited is not None and audited.is_hung
             has_ended = not owner.is_dead and all(task.is_done for task in owner.tasks)
-            is_taken = columns.LEASE_OWNER in before and not has_ended
+            is_taken = attributes.LEASE_OWNER in before and not has_ended
             if is_hung or key in self.in_doubt or (is_taken and key not in self.has_written):
                 self.excuses[key].append(None)
             elif is_taken:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_attributes import number
 from sublet.protocol.lease_row import decode_row
 from sublet.settings import Settings
 from sublet.testing.simulation.producer_and_operator import Operator
@@ -65,7 +65,7 @@ class OtherHands:
         position.
         """
         key, row = lease.lease_key, world.table.rows()[lease.lease_key]
-        moved = {**row, columns.LEASE_COUNTER: number(lease.lease_counter + 3)}
+        moved = {**row, attributes.LEASE_COUNTER: number(lease.lease_counter + 3)}
         world.put_row(moved, f"rewinds {key[-4:]}, and has another client consume it up to {lease.checkpoint}")
         truth = world.ledger.shards[key]
         covered = truth.covered_by(lease.checkpoint)

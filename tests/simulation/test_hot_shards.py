@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from sublet.engine.session.sketch import SessionSketch
+from sublet.engine.session.hot_shard_sketch import SessionSketch
 
 from tests.exploring import in_blocks
 from tests.simulation.hot_shards import Tried, run_hot

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from sublet.engine.lease.row_notes import RowNotes
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol import lease_row
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
@@ -40,7 +40,7 @@ def test_a_session_that_reads_on_after_a_late_checkpoint_may_repeat_what_is_beyo
 
 def of_any_position(item: Mapping[str, AttributeValue], *_at: object) -> tuple[FinishedAhead | None, int | None]:
     """Reads the note as of the position that it names itself."""
-    said = str(item.get(columns.AHEAD, {}).get("S", ""))
+    said = str(item.get(attributes.AHEAD, {}).get("S", ""))
     number, _, sub = said.partition("@")[2].partition("/")[0].partition("+")[0].partition(":")
     found = read_ahead_text(said, Checkpoint.parse(number, int(sub or 0)), None) if said else None
     return found or (None, None)

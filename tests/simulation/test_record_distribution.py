@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from sublet.decisions.session import out_of_range
-from sublet.decisions.session.out_of_range import KeptBecause
+from sublet.decisions.session import out_of_range_aggregates
+from sublet.decisions.session.out_of_range_aggregates import KeptBecause
 from sublet.engine import process_shared
 from sublet.protocol.stream_info import Placement
 from sublet.testing.simulation.run import Result, play
@@ -35,7 +35,7 @@ def test_records_placed_by_kinesis_are_never_lost(seeds: Sequence[int]) -> None:
     assert not broken, broken
 
 
-RULE = out_of_range.why_kept
+RULE = out_of_range_aggregates.why_kept
 
 
 def but(*ignored: KeptBecause) -> Callable[..., KeptBecause | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.lease import Lease, Position
 from sublet.protocol.lease_writes import LeaseWrite, seek
 
@@ -26,7 +26,7 @@ def test_seeks_lose_and_overwrite_nothing() -> None:
 def plain(lease: Lease, to: Position) -> LeaseWrite:
     """As an editor of the row does it: its owner renews on, and checkpoints over it."""
     write = seek(lease, to)
-    return replace(write, adds={}, removes=tuple(name for name in write.removes if name != columns.LEASE_OWNER))
+    return replace(write, adds={}, removes=tuple(name for name in write.removes if name != attributes.LEASE_OWNER))
 
 
 def test_a_plain_write_of_the_position_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from sublet.protocol import lease_row
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
 from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease
-from sublet.protocol.lease_columns import AHEAD, ATTEMPTS, CRASHES
+from sublet.protocol.lease_attributes import AHEAD, ATTEMPTS, CRASHES
 
 from tests.simulation.versions import roll
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sublet.protocol.conditions import Row
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import LAG, ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_attributes import LAG, ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite
 from sublet.testing.simulation.run import Result, play

@@ -17,10 +17,10 @@ from sublet.decisions.session.crash_caution import CrashCaution
 from sublet.errors import BatchItemsFailed
 from sublet.handler import Batch
 from sublet.ports import Applied, LeaseTable, Refused
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_columns import number, text
+from sublet.protocol.lease_attributes import number, text
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.testing.simulation.balance import Neighbours
 from sublet.testing.simulation.fleet import Wiring
@@ -60,11 +60,11 @@ class TruthfulTable:
 
     def apply(self, write: LeaseWrite) -> Applied | Refused:
         known = self.truth[write.lease_key]
-        if columns.CRASHES in write.sets:  # before the write, since the answer may get lost
+        if attributes.CRASHES in write.sets:  # before the write, since the answer may get lost
             died = 1 if write.kind is WriteKind.ACQUIRE else CrashCaution.ALONE  # or hangs, which counts as two
             known.crashes[str(self.world.watch.checkpoints[write.lease_key])] += died
-        if columns.ATTEMPTS in write.sets:
-            count, _, rest = str(write.sets[columns.ATTEMPTS]["S"]).partition("@")
+        if attributes.ATTEMPTS in write.sets:
+            count, _, rest = str(write.sets[attributes.ATTEMPTS]["S"]).partition("@")
             of = rest.partition("..")[0]
             known.attempts[of] = max(int(count), known.attempts[of])
         result = self.real.apply(write)
@@ -162,8 +162,10 @@ class PuttingBack:
     def _still_named(self, key: str) -> Checkpoint | None:
         """Where the row was when attempts were noted, by an owner that has not removed them: the worst case."""
         row = self.world.table.row(key) or {}
-        number, _, sub = row.get(columns.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
-        is_stale = number.isdecimal() and number != row[columns.CHECKPOINT]["S"]
+        number, _, sub = (
+            row.get(attributes.ATTEMPTS, {}).get("S", "").partition("@")[2].partition("..")[0].partition(":")
+        )
+        is_stale = number.isdecimal() and number != row[attributes.CHECKPOINT]["S"]
         return Checkpoint(number, int(sub or 0)) if is_stale else None
 
     def _put_back(self, key: str, places: Sequence[Checkpoint]) -> None:
@@ -177,10 +179,10 @@ class PuttingBack:
         if to >= lease.checkpoint or not lease.checkpoint.is_sequence_number:
             return
         moved = {
-            columns.CHECKPOINT: text(to.sequence_number),
-            columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+            attributes.CHECKPOINT: text(to.sequence_number),
+            attributes.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
         }
-        row = {name: value for name, value in world.table.rows()[key].items() if name != columns.START_AT}
+        row = {name: value for name, value in world.table.rows()[key].items() if name != attributes.START_AT}
         world.put_row(row | moved, f"puts the checkpoint of {key[-4:]} back to {to}")
         self.hand.moved[key] = lease.lease_counter
         world.moved(key, lease.checkpoint, to)

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 from sublet.decisions.status.fleet_status import fleet_status
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.ports import Applied, Refused
 from sublet.protocol.checkpoint import AT_TIMESTAMP, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease, LeaseScan
-from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_attributes import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.spark.keeper.lease_lag import LeaseLag

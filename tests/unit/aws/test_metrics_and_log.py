@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sublet.aws.clients import Connection
 from sublet.aws.log import PowertoolsLog
-from sublet.aws.log_output import Output
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.ports import aws_ports
+from sublet.aws.standard_output import Output
 from sublet.metric_names import Metric, MetricScope
 from sublet.ports import Log, Metrics, Ports
 from sublet.settings import MetricsByShard, Settings

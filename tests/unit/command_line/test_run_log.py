@@ -11,7 +11,7 @@ from sublet.errors import SettingsError
 
 OURS = """
 import sys
-from sublet.aws.log_output import STANDARD_OUTPUT
+from sublet.aws.standard_output import STANDARD_OUTPUT
 from sublet.command_line.run import log_as_text
 from sublet.system.python_log import PythonLog
 log_as_text(STANDARD_OUTPUT, "INFO")

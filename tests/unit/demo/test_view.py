@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from rich.console import Console, RenderableType
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange, Shard
 
 from demo.snapshot import Part, Phase, Snapshot

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.decisions.manager.liveness import Sighting
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.errors import LeaseTableAccessDenied
 from sublet.operate.applications import applications
 from sublet.operate.cli.monitor.applications import as_json, lines_of, reads

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 from sublet.decisions.status.fleet_status import FleetStatus
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableNotFound, SubletError
 from sublet.operate.doctor import Doctor
 from sublet.operate.memory_inspection import MemoryInspection

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.handler import Batch
 from sublet.operate.status_watch import Watch
 from sublet.ports import Applied

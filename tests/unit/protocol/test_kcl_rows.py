@@ -17,7 +17,7 @@ from sublet.decisions.manager.shard_sync import plan_shard_sync
 from sublet.decisions.session.shard_end import EndShard, plan_shard_end
 from sublet.protocol.checkpoint import AT_TIMESTAMP, LATEST, SHARD_END, TRIM_HORIZON
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import CRASHED_AT, CRASHES
+from sublet.protocol.lease_attributes import CRASHED_AT, CRASHES
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, checkpoint, create, end, set_children
 from sublet.protocol.shard import HASH_KEY_MAX, ChildShard, HashKeyRange, Shard

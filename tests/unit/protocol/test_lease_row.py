@@ -21,7 +21,7 @@ from sublet.protocol.lease import (
     Position,
     QuietUntil,
 )
-from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_attributes import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to, heartbeat, set_children
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX

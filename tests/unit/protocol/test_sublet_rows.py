@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import CRASHED_AT, CRASHES
+from sublet.protocol.lease_attributes import CRASHED_AT, CRASHES
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import acquire, apply_to
 

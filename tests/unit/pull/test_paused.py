@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.protocol.control import Control, Order, Pause
 from sublet.pull.record import Record
 

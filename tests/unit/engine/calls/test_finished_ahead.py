@@ -15,11 +15,11 @@ from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.session.window import SessionOutcome
 from sublet.handler import Batch
 from sublet.ports import Applied
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.finished_ahead import lane_of
-from sublet.protocol.lease_columns import bytes_of, number, text
+from sublet.protocol.lease_attributes import bytes_of, number, text
 from sublet.protocol.lease_writes import (
     LeaseWrite,
     WriteKind,
@@ -75,7 +75,7 @@ def test_records_finished_beyond_a_failing_record_are_delivered_once() -> None:
     world.poison.clear()
     world.window()
     assert world.done() == Counter(range(200))
-    assert columns.AHEAD not in world.row
+    assert attributes.AHEAD not in world.row
 
 
 def test_the_row_says_so_and_stays_below_a_kilobyte() -> None:
@@ -176,8 +176,8 @@ def test_aggregates_as_they_were_put_have_lanes_of_their_own() -> None:
 
 def by_java(world: World) -> None:
     row = world.row
-    counter = int(row[columns.LEASE_COUNTER]["N"])
-    world.world.table.real.put_row({**row, columns.LEASE_COUNTER: number(counter + 1)})
+    counter = int(row[attributes.LEASE_COUNTER]["N"])
+    world.world.table.real.put_row({**row, attributes.LEASE_COUNTER: number(counter + 1)})
 
 
 def moved_to(to: Checkpoint) -> Callable[[World], None]:
@@ -185,8 +185,8 @@ def moved_to(to: Checkpoint) -> Callable[[World], None]:
         world.world.table.real.put_row(
             {
                 **world.row,
-                columns.CHECKPOINT: text(to.sequence_number),
-                columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+                attributes.CHECKPOINT: text(to.sequence_number),
+                attributes.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
             }
         )
 
@@ -207,7 +207,7 @@ def late_by_the_version_before(world: World) -> None:
     """It checkpoints late, and an operator puts that back: the counter is what it was, and so is the checkpoint."""
     lease = world.world.table.lease()
     late = late_checkpoint(lease, Checkpoint(world.numbers[150]))
-    removes = tuple(name for name in late.removes if name != columns.AHEAD)
+    removes = tuple(name for name in late.removes if name != attributes.AHEAD)
     assert isinstance(world.world.table.real.apply(replace(late, removes=removes)), Applied)
     moved_to(lease.checkpoint)(world)
 
@@ -275,7 +275,7 @@ def test_a_release_meets_a_row_that_was_moved_just_before() -> None:
     world.world.table.disturb = move
     world.window()
     assert world.world.table.lease().lease_owner is None
-    assert columns.AHEAD not in world.row
+    assert attributes.AHEAD not in world.row
     assert world.row["checkpoint"]["S"] == "TRIM_HORIZON"
 
 
@@ -359,8 +359,8 @@ def test_checkpoint_writes_finished_ahead_and_removes_what_it_passes() -> None:
     world.window()
     assert any(noted)
     assert not noted[-1]
-    assert columns.AHEAD not in world.row
-    assert columns.ATTEMPTS not in world.row
+    assert attributes.AHEAD not in world.row
+    assert attributes.ATTEMPTS not in world.row
 
 
 def test_checkpoint_passes_an_aggregate_whose_last_records_were_finished_ahead() -> None:

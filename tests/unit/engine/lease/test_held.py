@@ -19,7 +19,7 @@ from sublet.errors import (
 from sublet.ports import Applied, Signal
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import CHECKPOINT, LEASE_COUNTER
+from sublet.protocol.lease_attributes import CHECKPOINT, LEASE_COUNTER
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import (
     LeaseWrite,

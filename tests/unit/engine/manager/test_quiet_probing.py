@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.engine.manager.quiet_probing import BOUNDS, show_quiet
 from sublet.engine.manager.tick import LeaseManager, TickReport
 from sublet.errors import StreamAccessDenied, StreamUnavailable

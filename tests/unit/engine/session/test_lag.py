@@ -16,7 +16,7 @@ from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_attributes import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import WriteKind
 from sublet.protocol.records import GetRecordsReply

@@ -12,7 +12,7 @@ from sublet.decisions.session.window import AfterWindow, SessionOutcome
 from sublet.handler import Batch
 from sublet.metric_names import Metric
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
-from sublet.protocol.lease_columns import ATTEMPTS
+from sublet.protocol.lease_attributes import ATTEMPTS
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, late_checkpoint
 
 from tests.doubles.engine_world import (

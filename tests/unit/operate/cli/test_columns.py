@@ -9,7 +9,7 @@ from io import StringIO
 
 import pytest
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.operate.cli.monitor.applications import lines_of as application_lines
 from sublet.operate.cli.monitor.leases import lease_lines
 from sublet.operate.cli.monitor.shards import tree_lines

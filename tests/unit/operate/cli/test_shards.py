@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.status.shard_status import ShardState
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.operate.cli.monitor.shards import tree_lines
 from sublet.operate.rules.shard_tree import shard_tree
 from sublet.protocol.shard import FULL_RANGE, HASH_KEY_MAX, HashKeyRange

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import ShardState, ShardStatus
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.operate.cli.main import main
 from sublet.operate.cli.monitor.status import Screen, exit_code, judged, text_of
 from sublet.operate.cli.text.last_hour import bars
-from sublet.operate.recorded_hour import HourRecorder
+from sublet.operate.last_hour_metrics import HourRecorder
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.control import Order, Pause

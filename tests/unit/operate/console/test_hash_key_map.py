@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from sublet.decisions.status.fleet_status import fleet_status
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.console.hash_key_map import COLUMNS, HEIGHT, WIDTH, bars_of, columns_of, maps_of
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan

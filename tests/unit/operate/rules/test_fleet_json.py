@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import timedelta
 
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.operate.rules.fleet_json import fleet_json, shard_json
 from sublet.protocol.lease import MalformedRow
 from sublet.protocol.shard import FULL_RANGE

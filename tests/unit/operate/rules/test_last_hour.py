@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sublet.decisions.status.lease_history import LagObservation
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.operate.rules.last_hour import LastHour, RecordedHour, by_minute
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Position

@@ -20,8 +20,8 @@ from sublet.aws.kinesis.raw_json import keep_raw_json
 from sublet.aws.kinesis.several_streams import check_regions
 from sublet.aws.kinesis.shapes import stream_info
 from sublet.aws.kinesis.stream import KinesisStream
-from sublet.aws.log_output import Output
 from sublet.aws.ports import aws_ports, log_of
+from sublet.aws.standard_output import Output
 from sublet.aws.tables import sightings
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables, require_tables
@@ -31,7 +31,7 @@ from sublet.aws.tables.lease_table import WHAT as LEASES
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.decisions.load.resharding import Merge, Reshard, Split
-from sublet.decisions.manager.describing import DescriptionDoubt, doubt_of
+from sublet.decisions.manager.stream_description import DescriptionDoubt, doubt_of
 from sublet.decisions.streams.stream_changes import (
     Change,
     RemoveKey,
@@ -53,7 +53,7 @@ from sublet.errors import (
 )
 from sublet.ports import Clock, Log, Ports, RecordWriter, Signal, Stream, Tasks
 from sublet.ports.account import ALL, ApplicationRows, Tags
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.records import NewRecord
 from sublet.protocol.stream_identity import StreamArn, StreamIdentity, stream_settings
 from sublet.protocol.stream_info import (

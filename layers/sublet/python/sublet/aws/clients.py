@@ -17,8 +17,8 @@ from botocore.config import Config
 
 from sublet import __version__
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
+from sublet.aws.credential_failures import name_provider_failures
 from sublet.aws.kinesis.cut_replies import refuse_cut_replies
-from sublet.aws.provider_failures import name_provider_failures
 from sublet.aws.region_in_errors import say_region
 from sublet.errors import AwsNotConfigured
 

@@ -6,7 +6,7 @@ from typing import IO, cast
 
 from aws_lambda_powertools import Logger
 
-from sublet.aws.log_output import STANDARD_OUTPUT, Output
+from sublet.aws.standard_output import STANDARD_OUTPUT, Output
 
 
 class PowertoolsLog:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from sublet.aws.log_output import STANDARD_OUTPUT, Lines
+from sublet.aws.standard_output import STANDARD_OUTPUT, Lines
 from sublet.metric_names import NAMESPACE, Metric, MetricScope
 from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import MetricsByShard

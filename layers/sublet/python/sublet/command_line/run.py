@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sublet.aws.account import AwsAccount
-    from sublet.aws.log_output import Output
+    from sublet.aws.standard_output import Output
     from sublet.ports import Signal
 
 LOG_LEVEL = "POWERTOOLS_LOG_LEVEL"
@@ -80,7 +80,7 @@ def run_consumer(options: Namespace) -> int:
 
     collect_seldom()  # before the imports, which would be searched again and again
     from sublet.aws.account import AwsAccount
-    from sublet.aws.log_output import STANDARD_OUTPUT
+    from sublet.aws.standard_output import STANDARD_OUTPUT
     from sublet.engine.manager.adoption import adopt_stream
     from sublet.errors import ProcessSpent
     from sublet.handlers.load import load_handler

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.session.out_of_range import KeptBecause, ask_again_after, why_kept
+from sublet.decisions.session.out_of_range_aggregates import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.session.record_filter import RecordFilter
 from sublet.engine.calls.guard import CallGuard
 from sublet.engine.control_watch import ControlWatch

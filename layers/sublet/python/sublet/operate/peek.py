@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import count
 from typing import NamedTuple
 
-from sublet.decisions.session.out_of_range import why_kept
+from sublet.decisions.session.out_of_range_aggregates import why_kept
 from sublet.decisions.session.read_position import (
     IteratorType,
     ReadPosition,

@@ -1,4 +1,4 @@
-"""A lease as a row of KCL's table (`lease_columns`), both ways.
+"""A lease as a row of KCL's table (`lease_attributes`), both ways.
 
 Attributes unknown to us are kept in `Lease.other`, so that reading and writing a row loses nothing.
 """
@@ -12,14 +12,14 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from sublet.errors import MalformedCheckpoint
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint, Sentinel
 from sublet.protocol.finished_ahead import FinishedAhead, read_ahead_text
 from sublet.protocol.handler_failure import read_failure_text
 from sublet.protocol.lag_history import read_lag_history
 from sublet.protocol.lag_report import read_lag_text
 from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease, MalformedRow, Position, QuietUntil
-from sublet.protocol.lease_columns import (
+from sublet.protocol.lease_attributes import (
     attempts_after,
     crashes_at,
     failing_with,
@@ -60,8 +60,8 @@ _QUIET = re.compile(r"(\d{1,14})@([^:/]{1,129})(?::(\d{1,18}))?(?:/(\d{1,14}))?"
 
 def is_lease_row(item: Mapping[str, AttributeValue]) -> bool:
     """KCL 3.5 keeps other entities in the lease table; a row without the attribute is a lease (KCL 2.x, 3.0)."""
-    entity = item.get(columns.ENTITY_TYPE)
-    return entity is None or entity.get("S") == columns.LEASE_ENTITY
+    entity = item.get(attributes.ENTITY_TYPE)
+    return entity is None or entity.get("S") == attributes.LEASE_ENTITY
 
 
 def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | None:
@@ -70,58 +70,62 @@ def decode_row(item: Mapping[str, AttributeValue]) -> Lease | MalformedRow | Non
     None for a row that is not a lease: of another entityType, and without a checkpoint.
     """
     is_lease = is_lease_row(item)
-    if not is_lease and columns.CHECKPOINT not in item:
+    if not is_lease and attributes.CHECKPOINT not in item:
         return None
     try:
         if is_lease:
             return _decode(item)
-        problem = f"attribute {columns.ENTITY_TYPE} is {dict(item[columns.ENTITY_TYPE])!r:.80}, but it has a checkpoint"
+        problem = (
+            f"attribute {attributes.ENTITY_TYPE} is {dict(item[attributes.ENTITY_TYPE])!r:.80}, but it has a checkpoint"
+        )
     except (UnreadableAttribute, MalformedCheckpoint) as unreadable:
         problem = str(unreadable)
-    return MalformedRow(str(item.get(columns.LEASE_KEY, {}).get("S", "")), problem)
+    return MalformedRow(str(item.get(attributes.LEASE_KEY, {}).get("S", "")), problem)
 
 
 def _decode(item: Mapping[str, AttributeValue]) -> Lease:
-    stored = text_in(item, columns.CHECKPOINT)
-    sub = number_in(item, columns.SUB_SEQUENCE_NUMBER) or 0
-    start_at = moment_in(item, columns.START_AT)
+    stored = text_in(item, attributes.CHECKPOINT)
+    sub = number_in(item, attributes.SUB_SEQUENCE_NUMBER) or 0
+    start_at = moment_in(item, attributes.START_AT)
     if start_at is None and stored == Sentinel.AT_TIMESTAMP and sub > 0:
-        start_at = moment_in(item, columns.SUB_SEQUENCE_NUMBER)  # kcl-rust keeps the time here
-    pending = text_in(item, columns.PENDING_CHECKPOINT)
-    lease_key = _lease_key(required(text_in(item, columns.LEASE_KEY), columns.LEASE_KEY))
-    checkpoint = Checkpoint.parse(required(stored, columns.CHECKPOINT), sub)
-    attempts, tried = _attempts(item, checkpoint) if columns.ATTEMPTS in item else (0, None)
-    ahead, ahead_counter = _ahead(item, checkpoint, start_at) if columns.AHEAD in item else (None, None)
-    known = columns.OF_SEVERAL_STREAMS if is_of_several(lease_key) else columns.OF_ONE_STREAM
+        start_at = moment_in(item, attributes.SUB_SEQUENCE_NUMBER)  # kcl-rust keeps the time here
+    pending = text_in(item, attributes.PENDING_CHECKPOINT)
+    lease_key = _lease_key(required(text_in(item, attributes.LEASE_KEY), attributes.LEASE_KEY))
+    checkpoint = Checkpoint.parse(required(stored, attributes.CHECKPOINT), sub)
+    attempts, tried = _attempts(item, checkpoint) if attributes.ATTEMPTS in item else (0, None)
+    ahead, ahead_counter = _ahead(item, checkpoint, start_at) if attributes.AHEAD in item else (None, None)
+    known = attributes.OF_SEVERAL_STREAMS if is_of_several(lease_key) else attributes.OF_ONE_STREAM
     return Lease(
         lease_key=lease_key,
         checkpoint=checkpoint,
-        lease_counter=required(number_in(item, columns.LEASE_COUNTER), columns.LEASE_COUNTER),
-        lease_owner=text_in(item, columns.LEASE_OWNER) or None,
-        owner_switches_since_checkpoint=count_in(item, columns.OWNER_SWITCHES),
-        parent_shard_ids=_named(texts_in(item, columns.PARENTS), lease_key),
-        child_shard_ids=_named(texts_in(item, columns.CHILDREN), lease_key),
+        lease_counter=required(number_in(item, attributes.LEASE_COUNTER), attributes.LEASE_COUNTER),
+        lease_owner=text_in(item, attributes.LEASE_OWNER) or None,
+        owner_switches_since_checkpoint=count_in(item, attributes.OWNER_SWITCHES),
+        parent_shard_ids=_named(texts_in(item, attributes.PARENTS), lease_key),
+        child_shard_ids=_named(texts_in(item, attributes.CHILDREN), lease_key),
         hash_key_range=_hash_key_range(item),
         start_at=start_at,
-        caught_up_at=moment_in(item, columns.CAUGHT_UP_AT),
-        quiet=_quiet(item) if columns.QUIET in item else None,
-        lag_report=read_lag_text(item[columns.LAG].get("S", ""), checkpoint) if columns.LAG in item else None,
-        lag_history=read_lag_history(item[columns.SEEN].get("S", "")) if columns.SEEN in item else (),
-        unanswered_since=_unanswered_since(item) if columns.UNANSWERED in item else None,
-        failing=read_failure_text(item[columns.FAILING].get("S", ""), checkpoint) if columns.FAILING in item else None,
-        holder=text_in(item, columns.HOLDER) or None,
-        holder_counter=number_in(item, columns.HOLDER_COUNTER),
-        crashes=_crashes(item, checkpoint) if columns.CRASHES in item else 0,
+        caught_up_at=moment_in(item, attributes.CAUGHT_UP_AT),
+        quiet=_quiet(item) if attributes.QUIET in item else None,
+        lag_report=read_lag_text(item[attributes.LAG].get("S", ""), checkpoint) if attributes.LAG in item else None,
+        lag_history=read_lag_history(item[attributes.SEEN].get("S", "")) if attributes.SEEN in item else (),
+        unanswered_since=_unanswered_since(item) if attributes.UNANSWERED in item else None,
+        failing=read_failure_text(item[attributes.FAILING].get("S", ""), checkpoint)
+        if attributes.FAILING in item
+        else None,
+        holder=text_in(item, attributes.HOLDER) or None,
+        holder_counter=number_in(item, attributes.HOLDER_COUNTER),
+        crashes=_crashes(item, checkpoint) if attributes.CRASHES in item else 0,
         attempts=attempts,
         tried=tried,
         noted_ahead=ahead,
         noted_ahead_counter=ahead_counter,
-        checkpoint_owner=text_in(item, columns.CHECKPOINT_OWNER) or None,
-        pending_checkpoint=Checkpoint.parse(pending, number_in(item, columns.PENDING_SUB_SEQUENCE_NUMBER) or 0)
+        checkpoint_owner=text_in(item, attributes.CHECKPOINT_OWNER) or None,
+        pending_checkpoint=Checkpoint.parse(pending, number_in(item, attributes.PENDING_SUB_SEQUENCE_NUMBER) or 0)
         if pending
         else None,
-        pending_checkpoint_state=item[columns.PENDING_STATE].get("B") if columns.PENDING_STATE in item else None,
-        throughput_kbps=fraction_in(item, columns.THROUGHPUT),
+        pending_checkpoint_state=item[attributes.PENDING_STATE].get("B") if attributes.PENDING_STATE in item else None,
+        throughput_kbps=fraction_in(item, attributes.THROUGHPUT),
         other=_NOTHING_ELSE
         if item.keys() <= known
         else MappingProxyType({name: value for name, value in item.items() if name not in known}),
@@ -132,39 +136,39 @@ def encode_row(lease: Lease) -> dict[str, AttributeValue]:
     """The row of a lease; absent values become absent attributes, never empty strings or NULLs (KCL)."""
     row: dict[str, AttributeValue] = {
         **lease.other,
-        columns.LEASE_KEY: text(lease.lease_key),
+        attributes.LEASE_KEY: text(lease.lease_key),
         **of_stream(lease.lease_key),
-        columns.LEASE_COUNTER: number(lease.lease_counter),
-        columns.OWNER_SWITCHES: number(lease.owner_switches_since_checkpoint),
-        columns.CHECKPOINT: text(lease.checkpoint.sequence_number),
-        columns.SUB_SEQUENCE_NUMBER: number(lease.checkpoint.sub_sequence_number),
+        attributes.LEASE_COUNTER: number(lease.lease_counter),
+        attributes.OWNER_SWITCHES: number(lease.owner_switches_since_checkpoint),
+        attributes.CHECKPOINT: text(lease.checkpoint.sequence_number),
+        attributes.SUB_SEQUENCE_NUMBER: number(lease.checkpoint.sub_sequence_number),
     }
     optional = {
-        columns.LEASE_OWNER: lease.lease_owner and text(lease.lease_owner),
-        columns.PARENTS: lease.parent_shard_ids and shard_ids(lease.parent_shard_ids),
-        columns.CHILDREN: lease.child_shard_ids and shard_ids(lease.child_shard_ids),
-        columns.STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
-        columns.ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
-        columns.PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
-        columns.PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint
+        attributes.LEASE_OWNER: lease.lease_owner and text(lease.lease_owner),
+        attributes.PARENTS: lease.parent_shard_ids and shard_ids(lease.parent_shard_ids),
+        attributes.CHILDREN: lease.child_shard_ids and shard_ids(lease.child_shard_ids),
+        attributes.STARTING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.starting)),
+        attributes.ENDING_HASH_KEY: lease.hash_key_range and text(str(lease.hash_key_range.ending)),
+        attributes.PENDING_CHECKPOINT: lease.pending_checkpoint and text(lease.pending_checkpoint.sequence_number),
+        attributes.PENDING_SUB_SEQUENCE_NUMBER: lease.pending_checkpoint
         and number(lease.pending_checkpoint.sub_sequence_number),
-        columns.PENDING_STATE: None
+        attributes.PENDING_STATE: None
         if lease.pending_checkpoint_state is None
         else {"B": lease.pending_checkpoint_state},
-        columns.THROUGHPUT: None if lease.throughput_kbps is None else throughput(lease.throughput_kbps),
-        columns.CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
-        columns.CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
-        columns.QUIET: lease.quiet and quiet_until(lease.quiet),
-        columns.LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
-        columns.SEEN: lease.lag_history and seen_before(lease.lag_history),
-        columns.FAILING: lease.failing and failing_with(lease.failing, lease.checkpoint),
-        columns.UNANSWERED: lease.unanswered_since and unanswered(lease.unanswered_since, lease.lease_counter),
-        columns.HOLDER: lease.holder and text(lease.holder),
-        columns.HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
+        attributes.THROUGHPUT: None if lease.throughput_kbps is None else throughput(lease.throughput_kbps),
+        attributes.CHECKPOINT_OWNER: lease.checkpoint_owner and text(lease.checkpoint_owner),
+        attributes.CAUGHT_UP_AT: lease.caught_up_at and moment(lease.caught_up_at),
+        attributes.QUIET: lease.quiet and quiet_until(lease.quiet),
+        attributes.LAG: lease.lag_report and lag_reported(lease.lag_report, lease.checkpoint),
+        attributes.SEEN: lease.lag_history and seen_before(lease.lag_history),
+        attributes.FAILING: lease.failing and failing_with(lease.failing, lease.checkpoint),
+        attributes.UNANSWERED: lease.unanswered_since and unanswered(lease.unanswered_since, lease.lease_counter),
+        attributes.HOLDER: lease.holder and text(lease.holder),
+        attributes.HOLDER_COUNTER: None if lease.holder_counter is None else number(lease.holder_counter),
         **crashes_at(lease.checkpoint, lease.crashes),
-        columns.ATTEMPTS: (lease.attempts or lease.tried or lease.noted_ahead)
+        attributes.ATTEMPTS: (lease.attempts or lease.tried or lease.noted_ahead)
         and attempts_after(lease.checkpoint, lease.attempts, lease.tried),
-        columns.AHEAD: lease.noted_ahead
+        attributes.AHEAD: lease.noted_ahead
         and finished_beyond(lease.noted_ahead, lease.noted_ahead_counter or 0, lease.position),
     }
     started = starting_at(lease.checkpoint, lease.start_at) if lease.start_at else {}
@@ -187,27 +191,27 @@ def _ahead(
     item: Mapping[str, AttributeValue], checkpoint: Checkpoint, start_at: datetime | None
 ) -> tuple[FinishedAhead | None, int | None]:
     at = Position.of(checkpoint, start_at)
-    found = read_ahead_text(text_in(item, columns.AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
+    found = read_ahead_text(text_in(item, attributes.AHEAD) or "", *at) if _attempts_of(item, checkpoint) else None
     return found or (None, None)
 
 
 def _unanswered_since(item: Mapping[str, AttributeValue]) -> datetime | None:
     """None if another write has followed, or if the text is not as we write it: it only informs."""
-    known = _UNANSWERED.fullmatch(item[columns.UNANSWERED].get("S", ""))
-    if known is None or int(known[2]) != number_in(item, columns.LEASE_COUNTER):
+    known = _UNANSWERED.fullmatch(item[attributes.UNANSWERED].get("S", ""))
+    if known is None or int(known[2]) != number_in(item, attributes.LEASE_COUNTER):
         return None
     return EPOCH + int(known[1]) * MILLISECOND
 
 
 def _crashes(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> int:
     """0 if another worker's progress may have voided the count."""
-    count, at = count_in(item, columns.CRASHES), text_in(item, columns.CRASHED_AT)
+    count, at = count_in(item, attributes.CRASHES), text_in(item, attributes.CRASHED_AT)
     return count if at == checkpoint.tail else 0
 
 
 def _attempts_of(item: Mapping[str, AttributeValue], checkpoint: Checkpoint) -> re.Match[str] | None:
     """Returns None if there are no attempts, or if they belong to another checkpoint."""
-    known = _ATTEMPTS.fullmatch(text_in(item, columns.ATTEMPTS) or "")
+    known = _ATTEMPTS.fullmatch(text_in(item, attributes.ATTEMPTS) or "")
     return known if known is not None and known[2] == str(checkpoint) else None
 
 
@@ -223,7 +227,7 @@ def _quiet(item: Mapping[str, AttributeValue]) -> QuietUntil | None:
     """Returns None also for a value that we did not write: a shard is then read from its checkpoint, which is never
     wrong.
     """
-    known = _QUIET.fullmatch(item[columns.QUIET].get("S", ""))
+    known = _QUIET.fullmatch(item[attributes.QUIET].get("S", ""))
     if known is None:
         return None
     try:
@@ -235,7 +239,7 @@ def _quiet(item: Mapping[str, AttributeValue]) -> QuietUntil | None:
 
 
 def _hash_key_range(item: Mapping[str, AttributeValue]) -> HashKeyRange | None:
-    starting, ending = text_in(item, columns.STARTING_HASH_KEY), text_in(item, columns.ENDING_HASH_KEY)
+    starting, ending = text_in(item, attributes.STARTING_HASH_KEY), text_in(item, attributes.ENDING_HASH_KEY)
     return None if starting is None or ending is None else _range_of(starting, ending)
 
 

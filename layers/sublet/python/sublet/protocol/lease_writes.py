@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.conditions import AllOf, Row, all_of, holds
 from sublet.protocol.lease import AttemptedRecords, AttributeValue, Lease, LeaseFence, Position, QuietUntil
-from sublet.protocol.lease_columns import (
+from sublet.protocol.lease_attributes import (
     attempts_after,
     moment,
     number,
@@ -79,7 +79,7 @@ class LeaseWrite:
     @property
     def all_sets(self) -> Mapping[str, AttributeValue]:
         """The write's attributes, with those that KCL adds each time in an application of several streams."""
-        return {**self.sets, **columns.of_stream(self.lease_key)}
+        return {**self.sets, **attributes.of_stream(self.lease_key)}
 
     def noting(self, sets: Mapping[str, AttributeValue], removes: tuple[str, ...]) -> LeaseWrite:
         """The same write with other changes. Each heartbeat calls this, so it avoids the slower
@@ -114,20 +114,20 @@ def acquire(seen: LeaseFence, worker_id: str, holder: str, *, crashed: Lease | N
     """Take a lease that is free, expired or to be stolen, if its counter (KCL's takeLease) and its owner are still as
     seen. `crashed`: the lease as left by an owner that is known or assumed to be gone without releasing it.
     """
-    switches = {columns.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
-    crashes = {} if crashed is None else columns.crashes_at(crashed.checkpoint, crashed.crashes + ONE)
+    switches = {attributes.OWNER_SWITCHES: ONE} if seen.lease_owner not in (None, worker_id) else {}
+    crashes = {} if crashed is None else attributes.crashes_at(crashed.checkpoint, crashed.crashes + ONE)
     return LeaseWrite(
         WriteKind.ACQUIRE,
         seen.lease_key,
         all_of(counter_stands(seen), owner_stands(seen), NOT_ENDED),
         sets={
-            columns.LEASE_OWNER: text(worker_id),
-            columns.HOLDER: text(holder),
+            attributes.LEASE_OWNER: text(worker_id),
+            attributes.HOLDER: text(holder),
             **crashes,
             **_counted(seen),
         },
-        adds={columns.LEASE_COUNTER: ONE, **switches},
-        removes=(columns.CHECKPOINT_OWNER,),
+        adds={attributes.LEASE_COUNTER: ONE, **switches},
+        removes=(attributes.CHECKPOINT_OWNER,),
     )
 
 
@@ -145,14 +145,14 @@ def heartbeat(
     caught_up_at  the shard held nothing more at that time, so its owners' crashes are forgotten
     quiet         until when nothing follows; noted if the lease is at that position
     """
-    noted = {columns.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts or tried else {}
+    noted = {attributes.ATTEMPTS: attempts_after(lease.checkpoint, attempts, tried)} if attempts or tried else {}
     noted |= _of_the_tip(lease, caught_up_at, quiet)
     return LeaseWrite(
         WriteKind.HEARTBEAT,
         lease.lease_key,
         still_held(lease),
         sets={**noted, **_counted(lease)},
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={attributes.LEASE_COUNTER: ONE},
         removes=_CRASHES if caught_up_at else (),
     )
 
@@ -163,9 +163,9 @@ def pin(lease: Lease, at: datetime) -> LeaseWrite:
         WriteKind.PIN,
         lease.lease_key,
         all_of(*still_held(lease).conditions, position_stands(lease)),
-        sets={**columns.starting_at(lease.checkpoint, at), **_counted(lease)},
-        adds={columns.LEASE_COUNTER: ONE},
-        removes=(columns.QUIET, columns.LAG),
+        sets={**attributes.starting_at(lease.checkpoint, at), **_counted(lease)},
+        adds={attributes.LEASE_COUNTER: ONE},
+        removes=(attributes.QUIET, attributes.LAG),
         moves_to=Position(lease.checkpoint, whole_milliseconds(at)),
     )
 
@@ -179,7 +179,7 @@ def checkpoint(lease: Lease, to: Checkpoint, caught_up_at: datetime | None = Non
         lease.lease_key,
         all_of(*still_held(lease).conditions, position_stands(lease), further_on(to)),
         sets={**_position(to), **_of_the_tip(lease, caught_up_at, None), **_counted(lease)},
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={attributes.LEASE_COUNTER: ONE},
         removes=CLEARED_BY_CHECKPOINT,
         moves_to=Position(to),
     )
@@ -189,19 +189,19 @@ def prepare(lease: Lease, to: Checkpoint, state: bytes) -> LeaseWrite:
     """Everything up to `to` is about to be handled, and `state` is the application's own progress (KCL's
     prepareCheckpoint). The next checkpoint, wherever it is, removes both. A heartbeat too.
     """
-    kept = {columns.PENDING_STATE: {"B": state}} if state else {}
+    kept = {attributes.PENDING_STATE: {"B": state}} if state else {}
     return LeaseWrite(
         WriteKind.PREPARE,
         lease.lease_key,
         still_held(lease),
         sets={
-            columns.PENDING_CHECKPOINT: text(to.sequence_number),
-            columns.PENDING_SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+            attributes.PENDING_CHECKPOINT: text(to.sequence_number),
+            attributes.PENDING_SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
             **kept,
             **_counted(lease),
         },
-        adds={columns.LEASE_COUNTER: ONE},
-        removes=() if state else (columns.PENDING_STATE,),
+        adds={attributes.LEASE_COUNTER: ONE},
+        removes=() if state else (attributes.PENDING_STATE,),
     )
 
 
@@ -231,10 +231,10 @@ def set_children(lease: Lease, child_shard_ids: frozenset[str]) -> LeaseWrite:
         lease.lease_key,
         still_held(lease),
         sets={
-            **({columns.CHILDREN: columns.shard_ids(child_shard_ids)} if child_shard_ids else {}),
+            **({attributes.CHILDREN: attributes.shard_ids(child_shard_ids)} if child_shard_ids else {}),
             **_counted(lease),
         },
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={attributes.LEASE_COUNTER: ONE},
     )
 
 
@@ -248,8 +248,8 @@ def end(lease: Lease) -> LeaseWrite:
         lease.lease_key,
         all_of(*still_held(lease).conditions, position_stands(lease), NOT_ENDED),
         sets=_position(SHARD_END),
-        adds={columns.LEASE_COUNTER: ONE},
-        removes=(*CLEARED_BY_CHECKPOINT, columns.CAUGHT_UP_AT, *_OWNERSHIP),
+        adds={attributes.LEASE_COUNTER: ONE},
+        removes=(*CLEARED_BY_CHECKPOINT, attributes.CAUGHT_UP_AT, *_OWNERSHIP),
         moves_to=Position(SHARD_END),
     )
 
@@ -260,13 +260,13 @@ def release(
     """Give up the lease (KCL's evictLease). `caught_up_at`, `quiet`: as in `heartbeat`. `crashes`: how many to count
     for a hung handler call, in which case records are left.
     """
-    counted = columns.crashes_at(lease.checkpoint, lease.crashes + crashes) if crashes else {}
+    counted = attributes.crashes_at(lease.checkpoint, lease.crashes + crashes) if crashes else {}
     return LeaseWrite(
         WriteKind.RELEASE,
         lease.lease_key,
         still_held(lease),
         sets={**_of_the_tip(lease, caught_up_at, quiet), **counted},
-        adds={columns.LEASE_COUNTER: ONE},
+        adds={attributes.LEASE_COUNTER: ONE},
         removes=(*_OWNERSHIP, *(_CRASHES if caught_up_at and not crashes else ())),
     )
 
@@ -279,8 +279,8 @@ def hand_over(lease: Lease) -> LeaseWrite:
         WriteKind.HAND_OVER,
         lease.lease_key,
         all_of(EXISTS, owner_stands(lease), drained_by(lease.checkpoint_owner)),
-        adds={columns.LEASE_COUNTER: ONE, columns.OWNER_SWITCHES: ONE},
-        removes=(columns.CHECKPOINT_OWNER, *_HOLDING),
+        adds={attributes.LEASE_COUNTER: ONE, attributes.OWNER_SWITCHES: ONE},
+        removes=(attributes.CHECKPOINT_OWNER, *_HOLDING),
     )
 
 
@@ -292,15 +292,15 @@ def seek(lease: Lease, to: Position) -> LeaseWrite:
 
     The write is refused if anything has changed since the row was read, and during a KCL 3.x handoff.
     """
-    start = {} if to.start_at is None else columns.starting_at(to.checkpoint, to.start_at)
+    start = {} if to.start_at is None else attributes.starting_at(to.checkpoint, to.start_at)
     return LeaseWrite(
         WriteKind.SEEK,
         lease.lease_key,
         all_of(EXISTS, counter_stands(lease), owner_stands(lease), position_stands(lease), NOT_DRAINING),
         sets={**_position(to.checkpoint), **start},
-        adds={columns.LEASE_COUNTER: SEEK_LEAP},
+        adds={attributes.LEASE_COUNTER: SEEK_LEAP},
         removes=tuple(
-            name for name in (*CLEARED_BY_CHECKPOINT, columns.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start
+            name for name in (*CLEARED_BY_CHECKPOINT, attributes.CAUGHT_UP_AT, *_OWNERSHIP) if name not in start
         ),
         moves_to=to,
     )
@@ -315,27 +315,33 @@ def delete(lease: Lease) -> LeaseWrite:
 
 def _of_the_tip(lease: Lease, caught_up_at: datetime | None, quiet: QuietUntil | None) -> dict[str, AttributeValue]:
     """The attributes that say when the shard was at its tip, or how far it has been walked."""
-    caught_up = {} if caught_up_at is None else {columns.CAUGHT_UP_AT: moment(caught_up_at)}
+    caught_up = {} if caught_up_at is None else {attributes.CAUGHT_UP_AT: moment(caught_up_at)}
     is_of_this = quiet is not None and quiet.after == lease.position
-    return caught_up | ({columns.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})
+    return caught_up | ({attributes.QUIET: quiet_until(quiet)} if quiet is not None and is_of_this else {})
 
 
-_CRASHES = (columns.CRASHES, columns.CRASHED_AT)
-_HOLDING = (columns.HOLDER, columns.HOLDER_COUNTER)
-CLEARED_BY_CHECKPOINT = (*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES)
+_CRASHES = (attributes.CRASHES, attributes.CRASHED_AT)
+_HOLDING = (attributes.HOLDER, attributes.HOLDER_COUNTER)
+CLEARED_BY_CHECKPOINT = (
+    *attributes.PENDING,
+    attributes.START_AT,
+    attributes.QUIET,
+    attributes.LAG,
+    *attributes.TROUBLES,
+)
 """What progress removes."""
 
-_OWNERSHIP = (columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, *_HOLDING)
+_OWNERSHIP = (attributes.LEASE_OWNER, attributes.CHECKPOINT_OWNER, *_HOLDING)
 
 
 def _counted(lease: Lease | LeaseFence) -> dict[str, AttributeValue]:
     """The new counter, which tells the holder's own write from other workers' later writes."""
-    return {columns.HOLDER_COUNTER: number(lease.lease_counter + ONE)}
+    return {attributes.HOLDER_COUNTER: number(lease.lease_counter + ONE)}
 
 
 def _position(to: Checkpoint) -> dict[str, AttributeValue]:
     return {
-        columns.CHECKPOINT: text(to.sequence_number),
-        columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
-        columns.OWNER_SWITCHES: number(0),
+        attributes.CHECKPOINT: text(to.sequence_number),
+        attributes.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+        attributes.OWNER_SWITCHES: number(0),
     }

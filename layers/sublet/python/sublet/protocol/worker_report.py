@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from sublet.protocol.lease import AttributeValue
-from sublet.protocol.lease_columns import ENTITY_TYPE, LEASE_KEY, number, text
+from sublet.protocol.lease_attributes import ENTITY_TYPE, LEASE_KEY, number, text
 
 WORKER_ENTITY = "WORKER_METRIC_STATS"
 WORKER_ID = "wid"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import SHARD_END, STARTING_AT_A_MOMENT, STARTING_SENTINELS, Checkpoint
 from sublet.protocol.conditions import (
     Absent,
@@ -19,26 +19,26 @@ from sublet.protocol.conditions import (
     any_of,
 )
 from sublet.protocol.lease import Lease, LeaseFence
-from sublet.protocol.lease_columns import moment, number, text
+from sublet.protocol.lease_attributes import moment, number, text
 
 EXISTS = Clause(
     "exists",
-    Exists(columns.LEASE_COUNTER),
+    Exists(attributes.LEASE_COUNTER),
     "an update would otherwise create half a row, which stops every KCL; a row without a counter is half a row",
 )
 NO_SUCH_LEASE = Clause(
-    "no_such_lease", Absent(columns.LEASE_KEY), "never overwrite a lease that another worker created first"
+    "no_such_lease", Absent(attributes.LEASE_KEY), "never overwrite a lease that another worker created first"
 )
 NOT_ENDED = Clause(
     "not_ended",
-    NotEqual(columns.CHECKPOINT, text(SHARD_END.sequence_number)),
+    NotEqual(attributes.CHECKPOINT, text(SHARD_END.sequence_number)),
     "an ended lease stays ended; its children have begun",
 )
 NOT_DRAINING = Clause(
     "not_draining",
     any_of(
-        Absent(columns.CHECKPOINT_OWNER),
-        *(Equal(columns.CHECKPOINT_OWNER, none) for none in ({"NULL": True}, text(""))),
+        Absent(attributes.CHECKPOINT_OWNER),
+        *(Equal(attributes.CHECKPOINT_OWNER, none) for none in ({"NULL": True}, text(""))),
     ),
     "in a KCL 3.x handoff two workers write the row; it is over within seconds",
 )
@@ -50,26 +50,26 @@ often.
 
 
 def counter_stands(lease: Lease | LeaseFence) -> Clause:
-    fence = Equal(columns.LEASE_COUNTER, number(lease.lease_counter))
+    fence = Equal(attributes.LEASE_COUNTER, number(lease.lease_counter))
     return Clause("counter_stands", fence, "any later write, of a paused owner or a new one, wins (KCL's fence)")
 
 
 def not_sought(lease: Lease) -> Clause:
     return Clause(
         "not_sought",
-        Less(columns.LEASE_COUNTER, number(lease.lease_counter + SEEK_LEAP)),
+        Less(attributes.LEASE_COUNTER, number(lease.lease_counter + SEEK_LEAP)),
         "a seek may have gone to the very position that the loser knows, so that the loser's records are handled again",
     )
 
 
 def owner_stands(lease: Lease | LeaseFence) -> Clause:
     because = "a KCL 3.x handoff names a new owner and leaves the counter alone"
-    return Clause("owner_stands", _names(columns.LEASE_OWNER, lease.lease_owner), because)
+    return Clause("owner_stands", _names(attributes.LEASE_OWNER, lease.lease_owner), because)
 
 
 def _holder_stands(lease: Lease) -> Clause:
     because = "a row that was deleted and created again counts from 0 again, up to our counter and under our worker id"
-    return Clause("holder_stands", _names(columns.HOLDER, lease.holder), because)
+    return Clause("holder_stands", _names(attributes.HOLDER, lease.holder), because)
 
 
 def _names(attribute: str, who: str | None) -> Condition:
@@ -84,7 +84,7 @@ def still_held(lease: Lease) -> AllOf:
 
 
 def drained_by(checkpoint_owner: str | None) -> Clause:
-    condition = Equal(columns.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
+    condition = Equal(attributes.CHECKPOINT_OWNER, text(checkpoint_owner or ""))
     return Clause("drained_by_us", condition, "only the owner that was asked to drain may say that it has")
 
 
@@ -95,15 +95,15 @@ def position_stands(lease: Lease) -> Clause:
     checkpoint, start_at = lease.position
     within: tuple[Condition, ...] = ()
     if checkpoint.is_sequence_number:
-        within = (_is_number_or_none(columns.SUB_SEQUENCE_NUMBER, checkpoint.sub_sequence_number),)
+        within = (_is_number_or_none(attributes.SUB_SEQUENCE_NUMBER, checkpoint.sub_sequence_number),)
     elif start_at is not None:
         at = moment(start_at)
-        by_kcl_rust = all_of(_is_none(columns.START_AT), Equal(columns.SUB_SEQUENCE_NUMBER, at))
-        within = (any_of(Equal(columns.START_AT, at), by_kcl_rust),)
+        by_kcl_rust = all_of(_is_none(attributes.START_AT), Equal(attributes.SUB_SEQUENCE_NUMBER, at))
+        within = (any_of(Equal(attributes.START_AT, at), by_kcl_rust),)
     elif checkpoint in STARTING_AT_A_MOMENT:
-        within = (_is_none(columns.START_AT),)
+        within = (_is_none(attributes.START_AT),)
     because = "an operator may have moved it, or the previous owner checkpointed late: the stored position counts"
-    stands = Equal(columns.CHECKPOINT, text(checkpoint.sequence_number))
+    stands = Equal(attributes.CHECKPOINT, text(checkpoint.sequence_number))
     return Clause("position_stands", all_of(stands, *within), because)
 
 
@@ -124,8 +124,8 @@ def further_on(to: Checkpoint) -> Clause:
     A sentinel is before every sequence number; SHARD_END is never compared, since `not_ended` excludes it. A stored
     value that is not a number is not ours to repair (KCL could not have written it).
     """
-    stored, to_text = columns.CHECKPOINT, text(to.sequence_number)
-    sub = columns.SUB_SEQUENCE_NUMBER
+    stored, to_text = attributes.CHECKPOINT, text(to.sequence_number)
+    sub = attributes.SUB_SEQUENCE_NUMBER
     sub_is_less = any_of(_is_none(sub), Less(sub, number(to.sub_sequence_number)))
     before = any_of(
         *(Equal(stored, text(sentinel.value)) for sentinel in STARTING_SENTINELS),

@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.conditions import Row, all_of
 from sublet.protocol.finished_ahead import FinishedAhead
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import AttributeValue, Lease, Position
-from sublet.protocol.lease_columns import attempts_after
+from sublet.protocol.lease_attributes import attempts_after
 from sublet.protocol.lease_row import encode_row
 from sublet.protocol.lease_writes import ONE, LeaseWrite
 from sublet.protocol.stream_key import is_of_several
 from sublet.protocol.write_clauses import position_stands
 
-LAG_COLUMNS = (columns.LAG, columns.SEEN)
-GIVE_WAY = (*LAG_COLUMNS, columns.FAILING)
-"""These columns give way to what is finished ahead, because they only inform."""
+LAG_COLUMNS = (attributes.LAG, attributes.SEEN)
+GIVE_WAY = (*LAG_COLUMNS, attributes.FAILING)
+"""These attributes give way to what is finished ahead, because they only inform."""
 
 LAG_SEEN_FEWER = 5
 SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
@@ -35,7 +35,7 @@ SHORT_NAMES, SHORT_NUMBER, FAMILY = 128, 60, 4
 
 def with_throughput(write: LeaseWrite, kib_per_second: float) -> LeaseWrite:
     """Adds the lease's throughput, for a KCL 3.x leader, to the write."""
-    measured = {columns.THROUGHPUT: columns.throughput(kib_per_second)}
+    measured = {attributes.THROUGHPUT: attributes.throughput(kib_per_second)}
     return write.noting({**write.sets, **measured}, write.removes)
 
 
@@ -45,14 +45,14 @@ def with_failure(write: LeaseWrite, lease: Lease, failing: HandlerFailure | None
     """
     if failing is not None:
         position = write.moves_to or lease.position
-        said = {columns.FAILING: columns.failing_with(failing, position.checkpoint)}
-        stays = tuple(name for name in write.removes if name != columns.FAILING)
+        said = {attributes.FAILING: attributes.failing_with(failing, position.checkpoint)}
+        stays = tuple(name for name in write.removes if name != attributes.FAILING)
         noted = replace(write, sets={**write.sets, **said}, removes=stays)
-        if columns.bytes_of(_without(_row_after(noted, lease), LAG_COLUMNS)) <= columns.ROW_BYTES_MAX:
+        if attributes.bytes_of(_without(_row_after(noted, lease), LAG_COLUMNS)) <= attributes.ROW_BYTES_MAX:
             return noted
     if failing is None and lease.failing is None:
         return write
-    return replace(write, removes=_with_names(write.removes, (columns.FAILING,)))
+    return replace(write, removes=_with_names(write.removes, (attributes.FAILING,)))
 
 
 def with_unanswered(write: LeaseWrite, lease: Lease, since: datetime | None) -> LeaseWrite:
@@ -60,10 +60,10 @@ def with_unanswered(write: LeaseWrite, lease: Lease, since: datetime | None) -> 
     if since is None:
         if lease.unanswered_since is None:
             return write
-        return write.noting(write.sets, _with_names(write.removes, (columns.UNANSWERED,)))
-    said = {columns.UNANSWERED: columns.unanswered(since, lease.lease_counter + ONE)}
+        return write.noting(write.sets, _with_names(write.removes, (attributes.UNANSWERED,)))
+    said = {attributes.UNANSWERED: attributes.unanswered(since, lease.lease_counter + ONE)}
     noted = write.noting({**write.sets, **said}, write.removes)
-    return noted if columns.bytes_of(_row_after(noted, lease)) <= columns.ROW_BYTES_MAX else write
+    return noted if attributes.bytes_of(_row_after(noted, lease)) <= attributes.ROW_BYTES_MAX else write
 
 
 def with_lag(
@@ -75,12 +75,12 @@ def with_lag(
     if report is None:
         return write
     position = write.moves_to or lease.position
-    said = {columns.LAG: columns.lag_reported(report, position.checkpoint)}
+    said = {attributes.LAG: attributes.lag_reported(report, position.checkpoint)}
     if _is_short(write, lease):
         return _saying(write, lease, said, history)
     for some in (history, history[-LAG_SEEN_FEWER:], ()):
         reported = _saying(write, lease, said, some)
-        if columns.bytes_of(_row_after(reported, lease)) <= columns.ROW_BYTES_MAX:
+        if attributes.bytes_of(_row_after(reported, lease)) <= attributes.ROW_BYTES_MAX:
             return reported
     return write.noting(write.sets, _with_names(write.removes, LAG_COLUMNS))
 
@@ -89,12 +89,12 @@ def _saying(
     write: LeaseWrite, lease: Lease, said: Mapping[str, AttributeValue], history: tuple[LagSeen, ...]
 ) -> LeaseWrite:
     if history and history != lease.lag_history:
-        said = {**said, columns.SEEN: columns.seen_before(history)}
+        said = {**said, attributes.SEEN: attributes.seen_before(history)}
     removes = write.removes
     if not said.keys().isdisjoint(removes):
         removes = tuple(name for name in removes if name not in said)
     if lease.lag_history and not history:
-        removes = _with_names(removes, (columns.SEEN,))
+        removes = _with_names(removes, (attributes.SEEN,))
     return write.noting({**write.sets, **said}, removes)
 
 
@@ -117,7 +117,7 @@ def _is_short(write: LeaseWrite, lease: Lease) -> bool:
     digits = len(lease.checkpoint.sequence_number)
     names = len(lease.lease_owner or "") + len(lease.holder or "") + len(lease.checkpoint_owner or "")
     shards = len(lease.parent_shard_ids) + len(lease.child_shard_ids)
-    is_noted = columns.ATTEMPTS in write.sets or columns.FAILING in write.sets
+    is_noted = attributes.ATTEMPTS in write.sets or attributes.FAILING in write.sets
     is_long = any(long) or is_noted or is_of_several(lease.lease_key)
     return not is_long and digits <= SHORT_NUMBER and names <= SHORT_NAMES and shards <= FAMILY
 
@@ -134,22 +134,22 @@ def with_ahead(write: LeaseWrite, lease: Lease, ahead: FinishedAhead | None) -> 
     for some in () if known is None else (known, *known.fewer()):
         noted = _noted(write, lease, some, position)
         row = _without(_row_after(noted, lease), GIVE_WAY)
-        if columns.bytes_of(row) <= columns.ROW_BYTES_MAX:
+        if attributes.bytes_of(row) <= attributes.ROW_BYTES_MAX:
             return noted
-    return write.noting(write.sets, _with_names(write.removes, (columns.AHEAD,)))
+    return write.noting(write.sets, _with_names(write.removes, (attributes.AHEAD,)))
 
 
 def _noted(write: LeaseWrite, lease: Lease, ahead: FinishedAhead, position: Position) -> LeaseWrite:
     attempts, tried = (0, None) if write.moves_to else (lease.attempts, lease.tried)
-    beside = {columns.ATTEMPTS: attempts_after(position.checkpoint, attempts, tried)}
-    noted = {columns.AHEAD: columns.finished_beyond(ahead, lease.lease_counter + ONE, position)}
+    beside = {attributes.ATTEMPTS: attempts_after(position.checkpoint, attempts, tried)}
+    noted = {attributes.AHEAD: attributes.finished_beyond(ahead, lease.lease_counter + ONE, position)}
     stands = position_stands(lease)
     conditions = write.condition.conditions
     return replace(
         write,
         condition=write.condition if stands in conditions else all_of(*conditions, stands),
         sets={**beside, **write.sets, **noted},
-        removes=tuple(name for name in write.removes if name not in (columns.AHEAD, columns.ATTEMPTS)),
+        removes=tuple(name for name in write.removes if name not in (attributes.AHEAD, attributes.ATTEMPTS)),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sublet.decisions.putting.placing import RecordPlacing
-from sublet.decisions.session.out_of_range import ASK_LATEST
+from sublet.decisions.session.out_of_range_aggregates import ASK_LATEST
 from sublet.errors import StreamAccessDenied, StreamError
 from sublet.ports import Clock, Log, Stream
 from sublet.protocol.shard_map import ShardMap

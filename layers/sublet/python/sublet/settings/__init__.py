@@ -13,15 +13,7 @@ stream_filters  filters of single streams among them
 reasons         each setting's reason, for documents and help
 """
 
-from sublet.settings.combinations import (
-    POLL_LIMIT_MAX,
-    POLLS_PER_SECOND_MAX,
-    READ_BYTES_PER_SECOND,
-    check_sets_aside,
-    check_window_fits,
-)
-from sublet.settings.definition import Definition, OnlyFor
-from sublet.settings.kinds import (
+from sublet.settings.choices import (
     Balance,
     Checkpointing,
     FailureDetails,
@@ -36,6 +28,14 @@ from sublet.settings.kinds import (
     StartKind,
     StartPosition,
 )
+from sublet.settings.combinations import (
+    POLL_LIMIT_MAX,
+    POLLS_PER_SECOND_MAX,
+    READ_BYTES_PER_SECOND,
+    check_sets_aside,
+    check_window_fits,
+)
+from sublet.settings.definition import Definition, OnlyFor
 from sublet.settings.stream_choice import StreamChoice, StreamSelector
 from sublet.settings.suggestions import nearest, unknown
 from sublet.settings.text import duration_text, parse_duration, parse_setting, setting_text

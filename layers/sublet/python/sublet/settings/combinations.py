@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.errors import SettingsError
-from sublet.settings.kinds import Checkpointing, HandlerContract, Mode, Reading
+from sublet.settings.choices import Checkpointing, HandlerContract, Mode, Reading
 from sublet.settings.stream_filters import check_criteria
 from sublet.settings.text import duration_text
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from sublet.errors import SettingsError
-from sublet.settings.kinds import StartPosition
+from sublet.settings.choices import StartPosition
 
 ALLOWED = (
     "streams separated by commas, each a name, an ARN, a name pattern with * and ?, tag:KEY=VALUE, or KCL's "

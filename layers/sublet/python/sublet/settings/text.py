@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from sublet.errors import SettingsError
-from sublet.settings.kinds import StartPosition
+from sublet.settings.choices import StartPosition
 from sublet.settings.stream_choice import ALLOWED, StreamChoice
 
 _UNITS = {

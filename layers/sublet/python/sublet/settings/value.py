@@ -13,18 +13,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 
 from sublet.errors import SettingsError
-from sublet.settings.combinations import POLL_LIMIT_MAX, check_together
-from sublet.settings.definition import (
-    AllowedValues,
-    Definition,
-    OnlyFor,
-    OtherName,
-    between,
-    definitions_of,
-    lasting,
-    matching,
-)
-from sublet.settings.kinds import (
+from sublet.settings.choices import (
     TRIM_HORIZON,
     Balance,
     Checkpointing,
@@ -38,6 +27,17 @@ from sublet.settings.kinds import (
     Mode,
     Reading,
     StartPosition,
+)
+from sublet.settings.combinations import POLL_LIMIT_MAX, check_together
+from sublet.settings.definition import (
+    AllowedValues,
+    Definition,
+    OnlyFor,
+    OtherName,
+    between,
+    definitions_of,
+    lasting,
+    matching,
 )
 from sublet.settings.service_links import service_links
 from sublet.settings.stream_choice import ALLOWED as ALLOWED_STREAMS

@@ -28,8 +28,8 @@ import msgspec
 from botocore.exceptions import ClientError
 from botocore.parsers import create_parser
 
+from sublet.aws.credential_failures import named_provider_failures
 from sublet.aws.kinesis.cut_replies import AnyClient, cut_off
-from sublet.aws.provider_failures import named_provider_failures
 from sublet.system.clock import SystemClock
 
 _CLOCK = SystemClock()

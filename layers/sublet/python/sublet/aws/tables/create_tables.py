@@ -15,7 +15,7 @@ from sublet.aws.tables.lease_table import WHAT as LEASE_TABLE
 from sublet.aws.tables.table_errors import RESTORE, named_table_errors
 from sublet.errors import LeaseTableNotFound, LeaseTableUnavailable
 from sublet.ports import Signal
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.settings import Settings
 from sublet.settings.value import TAG
 

@@ -19,7 +19,7 @@ from sublet.aws.tables.write_request import write_request
 from sublet.errors import LeaseTableKeyUnexpected
 from sublet.ports import Applied, Refused
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 from sublet.protocol.table_scan import scan_of

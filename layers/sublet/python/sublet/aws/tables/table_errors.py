@@ -19,7 +19,7 @@ from sublet.errors import (
     LeaseTableUnavailable,
     SubletError,
 )
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 
 RESTORE = (
     "If it was deleted, restore it from DynamoDB's backup (docs/operations.md, "

@@ -8,7 +8,7 @@ from typing import Any
 
 from sublet.protocol.conditions import render
 from sublet.protocol.lease import AttributeValue
-from sublet.protocol.lease_columns import LEASE_KEY, number
+from sublet.protocol.lease_attributes import LEASE_KEY, number
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
 

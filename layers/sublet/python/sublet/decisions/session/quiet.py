@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, read_position
 from sublet.protocol.lease import Lease, Position, QuietUntil
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.protocol.records import Page
 
 ARRIVALS_DIFFER_BY = timedelta(minutes=2)

@@ -14,7 +14,7 @@ from sublet.decisions.manager.unread_shards import REMEMBERED_EVERY, UnreadShard
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.decisions.status.lease_history import History, seen_by_owners, shown_idle
 from sublet.decisions.status.shard_status import ShardState, ShardStatus
-from sublet.decisions.status.shard_verdict import Status, TimeStanding, standing_of
+from sublet.decisions.status.status_rules import Status, TimeStanding, standing_of
 from sublet.decisions.status.work_distribution import WorkDistribution, work_distribution
 from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow, Position

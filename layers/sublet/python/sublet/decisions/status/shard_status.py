@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sublet.decisions.status.lease_history import History
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Pause
 from sublet.protocol.handler_failure import HandlerFailure

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sublet.decisions.session.record_filter import Faults
 from sublet.decisions.session.window import MILLISECOND, handler_backoff
-from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.failing_calls import FailingCalls
 from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.errors import HandlerOverdue

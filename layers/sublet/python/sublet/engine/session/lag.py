@@ -15,7 +15,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.protocol.records import Page, StreamRecord, UserRecord
 
 STRETCHES_MAX = 1000

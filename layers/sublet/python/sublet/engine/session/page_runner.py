@@ -9,9 +9,9 @@ from sublet.decisions.session.window import batches
 from sublet.engine.calls.parallel import records_at_once
 from sublet.engine.lease.progress import Progress
 from sublet.engine.lease.row_notes import RowNotes
+from sublet.engine.session.hot_shard_sketch import SessionSketch
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.records import UserRecords
-from sublet.engine.session.sketch import SessionSketch
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.kpl_format import MAGIC
 from sublet.protocol.records import Page, StreamRecord, UserRecord

@@ -13,7 +13,7 @@ from sublet.decisions.session.process_report import Outage
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards
-from sublet.engine.session.answers import ReadAnswers
+from sublet.engine.session.unanswered_reads import ReadAnswers
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric
 from sublet.ports import PollRefusal, Ports, PushReader, Refusal, ShardReader, Signal, Task

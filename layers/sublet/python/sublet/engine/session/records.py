@@ -12,7 +12,7 @@ from sublet.decisions.session.read_position import not_yet_handled
 from sublet.decisions.session.record_filter import RecordFault
 from sublet.engine.lease.progress import Progress
 from sublet.engine.process_shared import ProcessShared
-from sublet.engine.session.sketch import SessionSketch
+from sublet.engine.session.hot_shard_sketch import SessionSketch
 from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, deaggregated
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint

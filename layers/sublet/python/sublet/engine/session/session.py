@@ -16,7 +16,7 @@ from sublet.decisions.session.process_report import ShardReport
 from sublet.decisions.session.quiet import opening
 from sublet.decisions.session.shard_end import BlockedByParents
 from sublet.decisions.session.window import AtTip, LeaseReport, SessionOutcome, has_caught_up
-from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.failing_calls import FailingCalls
 from sublet.engine.calls.handler_caller import HandlerCaller, SessionCalls
 from sublet.engine.calls.parallel import ParallelRunner
 from sublet.engine.calls.runner import BatchRunner
@@ -27,13 +27,13 @@ from sublet.engine.lease.steps import begin, end_shard, plan_end
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.gap_watch import GapWatch
+from sublet.engine.session.hot_shard_sketch import SessionSketch
 from sublet.engine.session.lag import SessionLag
 from sublet.engine.session.metrics import LeaseMetrics
 from sublet.engine.session.page_runner import PageRunner
 from sublet.engine.session.pages import PageFeed
 from sublet.engine.session.phase import PhaseEvent, PhaseTracker
 from sublet.engine.session.records import UserRecords
-from sublet.engine.session.sketch import SessionSketch
 from sublet.errors import CallFailed, HandlerContractBroken, StreamError, TransientError
 from sublet.metric_names import Metric
 from sublet.ports import Signal

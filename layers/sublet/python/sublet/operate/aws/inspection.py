@@ -34,7 +34,7 @@ from sublet.operate.rules.examination import (
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
 from sublet.system.clock import SystemClock

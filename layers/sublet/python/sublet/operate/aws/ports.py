@@ -7,9 +7,9 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
-from sublet.aws.log_output import MetricsLogger
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.ports import destination_of, kinesis_stream, kinesis_streams, sketch_store_of, stream_of_all
+from sublet.aws.standard_output import MetricsLogger
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore

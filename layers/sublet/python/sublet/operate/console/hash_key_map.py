@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sublet.decisions.status.shard_status import ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 from sublet.protocol.stream_key import StreamKey, stream_key_of

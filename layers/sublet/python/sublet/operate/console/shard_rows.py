@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sublet.decisions.plurals import counted
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.formatting import age_text, failure_text
 from sublet.operate.rules.shard_tree import shard_tree
 

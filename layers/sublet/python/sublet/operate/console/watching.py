@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.errors import SubletError
 from sublet.operate.console.applications import OpenApplication, VisibleApplications
+from sublet.operate.last_hour_metrics import HourRecorder
 from sublet.operate.positions.seek import check_stream
-from sublet.operate.recorded_hour import HourRecorder
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.operate.rules.last_hour import LastHour, RecordedHour
 from sublet.operate.status_watch import Watch

@@ -11,7 +11,7 @@ from datetime import datetime
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import WORST_FIRST
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.protocol.lease import Lease
 
 

@@ -9,7 +9,7 @@ from sublet.decisions.manager.shard_sync import CreateReason, plan_shard_sync
 from sublet.decisions.plurals import counted
 from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.decisions.status.shard_status import BAD_STATUSES
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.rules.doctor import Check, DoctorRule, RuleFinding, Severity, bad, shown, warning, well
 from sublet.operate.rules.examination import Known, NotKnown
 from sublet.protocol.control import Control

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sublet.decisions.session.handled_position import HandledPosition
 from sublet.decisions.status.lease_history import seen_by_owners
-from sublet.decisions.status.shard_verdict import STANDS, StatusReason, TimeStanding, standing_of
+from sublet.decisions.status.status_rules import STANDS, StatusReason, TimeStanding, standing_of
 from sublet.operate.rules.examination import Volume
 from sublet.operate.rules.seek import BEGINNING, END, LeaseMove, MoveEffect, SeekPlan
 from sublet.protocol.checkpoint import LATEST

@@ -29,8 +29,8 @@ from typing import TypeVar
 
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.log_output import MetricsLogger
 from sublet.aws.metrics import EmfMetrics
+from sublet.aws.standard_output import MetricsLogger
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables
 from sublet.aws.tables.lasting_sightings import LastingSightings

@@ -10,7 +10,7 @@ from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lag_history import LagSeen
 from sublet.protocol.lag_report import LagReport
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.lag import ShardLook, is_end_of, lag_then, nothing_waited_at
 

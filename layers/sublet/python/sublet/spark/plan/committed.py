@@ -11,7 +11,7 @@ from functools import partial
 from sublet.decisions.session.held_lease import Tenure
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, QuietUntil
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
 from sublet.protocol.shard import ChildShard, HashKeyRange, Shard, child_of
 from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unread

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sublet.decisions.session.out_of_range import KeptBecause, why_kept
+from sublet.decisions.session.out_of_range_aggregates import KeptBecause, why_kept
 from sublet.protocol.aggregation import AggregateColumns, OutOfRange, WholeReason, aggregate_columns
 from sublet.protocol.hash_keys import KeysInside
 from sublet.protocol.records import StreamRecord

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from sublet.decisions.session.out_of_range import ASK_LATEST, ask_again_after
+from sublet.decisions.session.out_of_range_aggregates import ASK_LATEST, ask_again_after
 from sublet.ports import Clock, Stream
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_identity import StreamIdentity

@@ -9,7 +9,7 @@ from sublet.errors import LeaseTableNotFound
 from sublet.ports import Applied, Refused
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import AttributeValue, Lease, LeaseScan, MalformedRow
-from sublet.protocol.lease_columns import LEASE_KEY
+from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.lease_row import decode_row, encode_row
 from sublet.protocol.lease_writes import LeaseWrite, apply_to
 from sublet.protocol.table_scan import scan_of

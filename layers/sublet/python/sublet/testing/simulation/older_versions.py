@@ -10,7 +10,7 @@ from random import Random
 from msgspec.structs import replace as replaced
 
 from sublet.ports import Applied, LeaseTable, Refused
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind
 
@@ -25,23 +25,23 @@ UNKNOWN: Mapping[Version, frozenset[str]] = {
     Version.NOW: frozenset(),
     Version.V0_2: frozenset(
         {
-            columns.QUIET,
-            columns.LAG,
-            columns.SEEN,
-            columns.AHEAD,
-            columns.CRASHED_AT,
-            columns.FAILING,
-            columns.UNANSWERED,
+            attributes.QUIET,
+            attributes.LAG,
+            attributes.SEEN,
+            attributes.AHEAD,
+            attributes.CRASHED_AT,
+            attributes.FAILING,
+            attributes.UNANSWERED,
         }
     ),
     Version.V0_1: frozenset(
         {
-            columns.QUIET,
-            columns.LAG,
-            columns.SEEN,
-            columns.UNANSWERED,
-            columns.HOLDER_COUNTER,
-            *columns.TROUBLES,
+            attributes.QUIET,
+            attributes.LAG,
+            attributes.SEEN,
+            attributes.UNANSWERED,
+            attributes.HOLDER_COUNTER,
+            *attributes.TROUBLES,
         }
     ),
 }
@@ -96,15 +96,15 @@ def as_written(write: LeaseWrite, version: Version) -> LeaseWrite:
     sets = {name: value for name, value in write.sets.items() if name not in unknown}
     removes = {name for name in write.removes if name not in unknown}
     adds = dict(write.adds)
-    if columns.AHEAD in write.sets and columns.ATTEMPTS in sets:
-        tried = str(sets[columns.ATTEMPTS]["S"])
+    if attributes.AHEAD in write.sets and attributes.ATTEMPTS in sets:
+        tried = str(sets[attributes.ATTEMPTS]["S"])
         if tried.startswith(NOTHING_TRIED) and ".." not in tried:
-            del sets[columns.ATTEMPTS]
-        if columns.CHECKPOINT in sets:
-            sets.pop(columns.ATTEMPTS, None)
-            removes.add(columns.ATTEMPTS)
-    if write.kind is WriteKind.ACQUIRE and sets.pop(columns.CRASHES, None) is not None:
-        adds[columns.CRASHES] = 1
+            del sets[attributes.ATTEMPTS]
+        if attributes.CHECKPOINT in sets:
+            sets.pop(attributes.ATTEMPTS, None)
+            removes.add(attributes.ATTEMPTS)
+    if write.kind is WriteKind.ACQUIRE and sets.pop(attributes.CRASHES, None) is not None:
+        adds[attributes.CRASHES] = 1
     return replace(write, sets=sets, adds=adds, removes=tuple(sorted(removes)))
 
 

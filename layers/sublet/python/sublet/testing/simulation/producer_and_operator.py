@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.lease import AttributeValue, Lease, MalformedRow
-from sublet.protocol.lease_columns import number, text
+from sublet.protocol.lease_attributes import number, text
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.stream_info import PutRecord, RecordDistribution
 from sublet.settings import StartKind
@@ -162,9 +162,9 @@ def _data(keys: Sequence[str], texts: Sequence[bytes]) -> bytes:
 
 
 BAD = {
-    columns.LEASE_COUNTER: {"S": "many"},
-    columns.PARENTS: {"N": "7"},
-    columns.STARTING_HASH_KEY: {"S": "somewhere"},
+    attributes.LEASE_COUNTER: {"S": "many"},
+    attributes.PARENTS: {"N": "7"},
+    attributes.STARTING_HASH_KEY: {"S": "somewhere"},
 }
 
 
@@ -282,10 +282,10 @@ class Operator:
         if to == lease.checkpoint:
             return
         moved = {
-            columns.CHECKPOINT: text(to.sequence_number),
-            columns.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
+            attributes.CHECKPOINT: text(to.sequence_number),
+            attributes.SUB_SEQUENCE_NUMBER: number(to.sub_sequence_number),
         }
-        row = {name: value for name, value in world.table.rows()[key].items() if name != columns.START_AT}
+        row = {name: value for name, value in world.table.rows()[key].items() if name != attributes.START_AT}
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(row | moved, f"moves the checkpoint of {key[-4:]} {way}, to {to}")
         self.moved[key] = lease.lease_counter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.ports import Applied, Refused
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint, Sentinel
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import Lease
@@ -35,28 +35,28 @@ _OWNERS_WRITES = frozenset(
 )
 _KNOWN = frozenset(
     (
-        columns.LEASE_KEY,
-        columns.LEASE_OWNER,
-        columns.LEASE_COUNTER,
-        columns.OWNER_SWITCHES,
-        columns.CHECKPOINT,
-        columns.SUB_SEQUENCE_NUMBER,
-        columns.PARENTS,
-        columns.CHILDREN,
-        columns.STARTING_HASH_KEY,
-        columns.ENDING_HASH_KEY,
-        *columns.PENDING,
-        columns.THROUGHPUT,
-        columns.CHECKPOINT_OWNER,
-        columns.START_AT,
-        columns.CAUGHT_UP_AT,
-        columns.QUIET,
-        columns.LAG,
-        columns.SEEN,
-        columns.HOLDER,
-        columns.HOLDER_COUNTER,
-        columns.UNANSWERED,
-        *columns.TROUBLES,
+        attributes.LEASE_KEY,
+        attributes.LEASE_OWNER,
+        attributes.LEASE_COUNTER,
+        attributes.OWNER_SWITCHES,
+        attributes.CHECKPOINT,
+        attributes.SUB_SEQUENCE_NUMBER,
+        attributes.PARENTS,
+        attributes.CHILDREN,
+        attributes.STARTING_HASH_KEY,
+        attributes.ENDING_HASH_KEY,
+        *attributes.PENDING,
+        attributes.THROUGHPUT,
+        attributes.CHECKPOINT_OWNER,
+        attributes.START_AT,
+        attributes.CAUGHT_UP_AT,
+        attributes.QUIET,
+        attributes.LAG,
+        attributes.SEEN,
+        attributes.HOLDER,
+        attributes.HOLDER_COUNTER,
+        attributes.UNANSWERED,
+        *attributes.TROUBLES,
     )
 )
 
@@ -153,7 +153,7 @@ class TableWatch:
 
     def _granted(self, key: str, after: Row, tenancy: Tenancy, process: Process | None, was_free: bool) -> None:
         """Notes a row's new owner. A worker that a KCL 3.x leader has only named does not know of it yet."""
-        owner_id = after[columns.LEASE_OWNER]["S"]
+        owner_id = after[attributes.LEASE_OWNER]["S"]
         if process is None or process.is_java:
             process = self.world.java.get(owner_id)
         tenancy.owner, tenancy.last_write = process, self.world.scheduler.now_us
@@ -188,11 +188,11 @@ class TableWatch:
         if truth is None:
             self.world.fail(f"lease {key} created for a shard that does not exist")
             return
-        if columns.CHECKPOINT not in after or columns.LEASE_COUNTER not in after:
+        if attributes.CHECKPOINT not in after or attributes.LEASE_COUNTER not in after:
             self.world.fail(f"half a row: {sorted(after)}")
         self.tenancies[key].is_second = key in self.ever_leased
         self.ever_leased.add(key)
-        sentinel = after[columns.CHECKPOINT]["S"]
+        sentinel = after[attributes.CHECKPOINT]["S"]
         # Two first syncs at once, with a reshard between their listings, may both create at LATEST: the child's first
         # owner sees the parent's row and reads the child from its beginning. A worker that wakes up long after its
         # shard was done may create a child again, and a sync that child's merge partner.
@@ -216,7 +216,7 @@ class TableWatch:
         return any(shards[each].required_from != NEVER for each in ancestors & self.ever_leased)
 
     def _check_row(self, process: Process, write: LeaseWrite, before: Row, after: Row) -> None:
-        counters = [row.get(columns.LEASE_COUNTER, {}).get("N") for row in (before, after)]
+        counters = [row.get(attributes.LEASE_COUNTER, {}).get("N") for row in (before, after)]
         if None not in counters:
             risen = int(counters[1] or 0) - int(counters[0] or 0)
             unmoved = (WriteKind.LATE_CHECKPOINT, WriteKind.SET_CHILDREN, WriteKind.HAND_OVER)
@@ -254,7 +254,7 @@ class TableWatch:
                     self.world.fail(f"{key} ended before its child {child} had a lease")
 
     def _acquired(self, process: Process, key: str, before: Row, after: Row, tenancy: Tenancy) -> None:
-        now, owner = self.world.scheduler.now_us, before.get(columns.LEASE_OWNER, {}).get("S")
+        now, owner = self.world.scheduler.now_us, before.get(attributes.LEASE_OWNER, {}).get("S")
         if owner is not None and not self._may_take(process, key, before):
             idle = now - tenancy.last_write
             allowed = (self.world.settings.failover_time - self.world.clocks_differ_by) // MICROSECOND
@@ -270,8 +270,8 @@ class TableWatch:
         if item is None:
             return True
         stolen = any(claim.lease_key == key and claim.why is ClaimReason.STEAL for claim in item.claims)
-        holder = before.get(columns.HOLDER, {}).get("S", "")
-        owner = before.get(columns.LEASE_OWNER, {}).get("S")
+        holder = before.get(attributes.HOLDER, {}).get("S", "")
+        owner = before.get(attributes.LEASE_OWNER, {}).get("S")
         return stolen or (holder.startswith(f"{item.item_id}/") and owner == item.worker_id)
 
     def moved(self, key: str, worker_id: str, was_free: bool) -> None:
@@ -286,7 +286,7 @@ def _is_javas_own_slip(process: Process, tenancy: Tenancy, after: Row) -> bool:
     fails on a row that was created again, and while a lease that it lost one count ago is handed back to it.
     """
     is_anew = tenancy.is_recreated or tenancy.is_second
-    return process.is_java and (is_anew or columns.CHECKPOINT_OWNER in after)
+    return process.is_java and (is_anew or attributes.CHECKPOINT_OWNER in after)
 
 
 def _is_unfenced(process: Process, write: LeaseWrite) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sublet.decisions.session.window import SessionOutcome, WindowReport
 from sublet.ports import Applied, Refused
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.conditions import Row
 from sublet.protocol.lease import AttributeValue, Lease
@@ -32,7 +32,7 @@ RELEASES = frozenset({WriteKind.RELEASE, WriteKind.END, WriteKind.HAND_OVER})
 NOT_AN_OWNERS = frozenset({WriteKind.CREATE, WriteKind.DELETE, WriteKind.ACQUIRE, WriteKind.LATE_CHECKPOINT})
 ONCE = frozenset({WriteKind.CHECKPOINT, WriteKind.PIN, WriteKind.END, WriteKind.RELEASE})
 """Kinds of writes whose repetition says nothing new."""
-FENCES = frozenset({columns.HOLDER_COUNTER, columns.THROUGHPUT, columns.AHEAD})
+FENCES = frozenset({attributes.HOLDER_COUNTER, attributes.THROUGHPUT, attributes.AHEAD})
 """Attributes that every write sets to a new value."""
 
 ASKED = "asked for by another"
@@ -88,7 +88,7 @@ class WriteAudit:
         if write.kind is WriteKind.ACQUIRE:
             self.of[process, write.lease_key] = Audited()
         audited = self.of.setdefault((process, write.lease_key), Audited())
-        if columns.CHECKPOINT in write.sets and write.kind is not WriteKind.END:
+        if attributes.CHECKPOINT in write.sets and write.kind is not WriteKind.END:
             audited.tried = max(audited.tried, self._covered(write.lease_key, write.sets))
         if write.kind is WriteKind.LATE_CHECKPOINT:
             return
@@ -107,7 +107,7 @@ class WriteAudit:
             since = now - audited.sent_at
             least = HEARTBEATS_APART * (self.world.settings.heartbeat_interval // MICROSECOND)
             # If an operator has moved the position, the row refuses the note, which is for the old position.
-            is_note = audited.is_moved and columns.AHEAD in write.sets
+            is_note = audited.is_moved and attributes.AHEAD in write.sets
             is_early = audited.is_applied and since < least and not is_note
             if is_early and not (process.has_jumped or audited.is_new):
                 return f"the last write was made {since / SECOND:.1f} s before"
@@ -127,8 +127,8 @@ class WriteAudit:
         row = self.world.table.row(write.lease_key) or {}
         says, before = (decode_row({**row, **write.sets}), decode_row(row))
         grows = isinstance(says, Lease) and isinstance(before, Lease) and says.noted_ahead != before.noted_ahead
-        clears = columns.CRASHES in write.removes and (columns.CRASHES in row or not row)
-        is_tried = columns.ATTEMPTS in write.sets and write.sets[columns.ATTEMPTS] != row.get(columns.ATTEMPTS)
+        clears = attributes.CRASHES in write.removes and (attributes.CRASHES in row or not row)
+        is_tried = attributes.ATTEMPTS in write.sets and write.sets[attributes.ATTEMPTS] != row.get(attributes.ATTEMPTS)
         return grows or clears or is_tried
 
     def _is_current(self, write: LeaseWrite) -> bool:
@@ -236,8 +236,8 @@ class WriteAudit:
             self.world.fail(f"{key} is released at {covered}, though the records before {audited.told} are finished")
 
     def _covered(self, key: str, sets: Mapping[str, AttributeValue]) -> int:
-        sub = int(sets.get(columns.SUB_SEQUENCE_NUMBER, {"N": "0"})["N"])
-        return self.world.ledger.shards[key].covered_by(Checkpoint(sets[columns.CHECKPOINT]["S"], sub))
+        sub = int(sets.get(attributes.SUB_SEQUENCE_NUMBER, {"N": "0"})["N"])
+        return self.world.ledger.shards[key].covered_by(Checkpoint(sets[attributes.CHECKPOINT]["S"], sub))
 
     # The end
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from sublet.protocol import lease_columns as columns
+from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.conditions import Row, holds
 from sublet.protocol.lease import AttributeValue, Lease
-from sublet.protocol.lease_columns import number
+from sublet.protocol.lease_attributes import number
 from sublet.protocol.lease_row import decode_row
 from sublet.protocol.lease_writes import LeaseWrite, WriteKind, apply_to
 from sublet.protocol.write_clauses import SEEK_LEAP
@@ -21,13 +21,15 @@ from sublet.protocol.write_clauses import SEEK_LEAP
 HELD = frozenset({"lease_counter", "lease_owner", "holder"})
 POSITION = frozenset({"position"})
 NOT_ENDED = frozenset({"is_ended"})
-COUNTER = frozenset({columns.LEASE_COUNTER, columns.HOLDER_COUNTER})
-OWNERSHIP = frozenset({columns.LEASE_OWNER, columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER})
-PROGRESS = frozenset({columns.CHECKPOINT, columns.SUB_SEQUENCE_NUMBER, columns.OWNER_SWITCHES})
-REPORTS = frozenset({columns.LAG, columns.FAILING})
-TIP = frozenset({columns.CAUGHT_UP_AT, columns.QUIET, columns.SEEN, columns.UNANSWERED}) | REPORTS
-CRASHES = frozenset({columns.CRASHES, columns.CRASHED_AT})
-OVER = frozenset({*columns.PENDING, columns.START_AT, columns.QUIET, columns.LAG, *columns.TROUBLES})
+COUNTER = frozenset({attributes.LEASE_COUNTER, attributes.HOLDER_COUNTER})
+OWNERSHIP = frozenset(
+    {attributes.LEASE_OWNER, attributes.CHECKPOINT_OWNER, attributes.HOLDER, attributes.HOLDER_COUNTER}
+)
+PROGRESS = frozenset({attributes.CHECKPOINT, attributes.SUB_SEQUENCE_NUMBER, attributes.OWNER_SWITCHES})
+REPORTS = frozenset({attributes.LAG, attributes.FAILING})
+TIP = frozenset({attributes.CAUGHT_UP_AT, attributes.QUIET, attributes.SEEN, attributes.UNANSWERED}) | REPORTS
+CRASHES = frozenset({attributes.CRASHES, attributes.CRASHED_AT})
+OVER = frozenset({*attributes.PENDING, attributes.START_AT, attributes.QUIET, attributes.LAG, *attributes.TROUBLES})
 """The attributes that progress removes."""
 
 
@@ -46,40 +48,40 @@ class Rule:
 RULES = {
     WriteKind.ACQUIRE: Rule(
         frozenset({"lease_counter", "lease_owner"}) | NOT_ENDED,
-        frozenset({columns.LEASE_OWNER, columns.HOLDER, columns.OWNER_SWITCHES}) | CRASHES,
-        frozenset({columns.CHECKPOINT_OWNER}),
+        frozenset({attributes.LEASE_OWNER, attributes.HOLDER, attributes.OWNER_SWITCHES}) | CRASHES,
+        frozenset({attributes.CHECKPOINT_OWNER}),
     ),
-    WriteKind.HEARTBEAT: Rule(HELD, TIP | CRASHES | {columns.ATTEMPTS, columns.THROUGHPUT}),
+    WriteKind.HEARTBEAT: Rule(HELD, TIP | CRASHES | {attributes.ATTEMPTS, attributes.THROUGHPUT}),
     WriteKind.PIN: Rule(
         HELD | POSITION,
-        frozenset({columns.START_AT, columns.SUB_SEQUENCE_NUMBER}),
-        frozenset({columns.QUIET, columns.LAG}),
+        frozenset({attributes.START_AT, attributes.SUB_SEQUENCE_NUMBER}),
+        frozenset({attributes.QUIET, attributes.LAG}),
     ),
     WriteKind.CHECKPOINT: Rule(
         HELD | POSITION,
-        PROGRESS | {columns.THROUGHPUT, columns.CAUGHT_UP_AT, columns.SEEN, columns.UNANSWERED},
+        PROGRESS | {attributes.THROUGHPUT, attributes.CAUGHT_UP_AT, attributes.SEEN, attributes.UNANSWERED},
         OVER,
     ),
-    WriteKind.PREPARE: Rule(HELD, frozenset(columns.PENDING)),
+    WriteKind.PREPARE: Rule(HELD, frozenset(attributes.PENDING)),
     WriteKind.LATE_CHECKPOINT: Rule(POSITION, PROGRESS, OVER, counted=0),
-    WriteKind.SET_CHILDREN: Rule(HELD, frozenset({columns.CHILDREN})),
-    WriteKind.END: Rule(HELD | POSITION, PROGRESS, OVER | OWNERSHIP | {columns.CAUGHT_UP_AT}),
+    WriteKind.SET_CHILDREN: Rule(HELD, frozenset({attributes.CHILDREN})),
+    WriteKind.END: Rule(HELD | POSITION, PROGRESS, OVER | OWNERSHIP | {attributes.CAUGHT_UP_AT}),
     WriteKind.RELEASE: Rule(HELD, TIP | CRASHES, OWNERSHIP),
     WriteKind.HAND_OVER: Rule(
         frozenset({"lease_owner", "checkpoint_owner"}),
-        frozenset({columns.OWNER_SWITCHES}),
-        frozenset({columns.CHECKPOINT_OWNER, columns.HOLDER, columns.HOLDER_COUNTER}),
+        frozenset({attributes.OWNER_SWITCHES}),
+        frozenset({attributes.CHECKPOINT_OWNER, attributes.HOLDER, attributes.HOLDER_COUNTER}),
     ),
     WriteKind.DELETE: Rule(frozenset({"lease_counter", "lease_owner"})),
     WriteKind.SEEK: Rule(
         frozenset({"lease_counter", "lease_owner", "checkpoint_owner"}) | POSITION,
-        PROGRESS | {columns.START_AT},
-        OVER | OWNERSHIP | {columns.CAUGHT_UP_AT},
+        PROGRESS | {attributes.START_AT},
+        OVER | OWNERSHIP | {attributes.CAUGHT_UP_AT},
         counted=SEEK_LEAP,
     ),
 }
 
-NOTES = frozenset({columns.AHEAD, columns.ATTEMPTS})
+NOTES = frozenset({attributes.AHEAD, attributes.ATTEMPTS})
 """The attributes that say what is finished beyond the position of an owner's write."""
 
 
@@ -91,26 +93,26 @@ def rule_of(write: LeaseWrite) -> Rule:
     rule = RULES[write.kind]
     if write.kind is WriteKind.CHECKPOINT and (says := REPORTS & write.sets.keys()):
         rule = replace(rule, changes=rule.changes | says, removes=rule.removes - says)
-    if columns.AHEAD in write.sets:
+    if attributes.AHEAD in write.sets:
         return replace(
             rule,
             fenced_by=rule.fenced_by | POSITION,
             changes=rule.changes | NOTES,
             removes=rule.removes - NOTES,
         )
-    takes_away = frozenset({columns.AHEAD} & set(write.removes))
+    takes_away = frozenset({attributes.AHEAD} & set(write.removes))
     return replace(rule, removes=rule.removes | takes_away)
 
 
 ELSEWHERE = "9" * 56
 NULL: AttributeValue = {"NULL": True}
 OTHERWISE: dict[str, tuple[AttributeValue | None, ...]] = {
-    columns.LEASE_OWNER: ({"S": "somebody else"}, {"S": ""}, NULL, None),
-    columns.HOLDER: ({"S": "somebody else/1"}, None),
-    columns.CHECKPOINT_OWNER: ({"S": "somebody else"}, None),
-    columns.CHECKPOINT: ({"S": ELSEWHERE}, {"S": "TRIM_HORIZON"}, {"S": "LATEST"}, {"S": "SHARD_END"}),
-    columns.SUB_SEQUENCE_NUMBER: ({"N": "77"}, {"N": "0"}, NULL, None),
-    columns.START_AT: ({"N": "77000"}, NULL, None),
+    attributes.LEASE_OWNER: ({"S": "somebody else"}, {"S": ""}, NULL, None),
+    attributes.HOLDER: ({"S": "somebody else/1"}, None),
+    attributes.CHECKPOINT_OWNER: ({"S": "somebody else"}, None),
+    attributes.CHECKPOINT: ({"S": ELSEWHERE}, {"S": "TRIM_HORIZON"}, {"S": "LATEST"}, {"S": "SHARD_END"}),
+    attributes.SUB_SEQUENCE_NUMBER: ({"N": "77"}, {"N": "0"}, NULL, None),
+    attributes.START_AT: ({"N": "77000"}, NULL, None),
 }
 """Other values to try for the attribute; None: absent."""
 
@@ -144,7 +146,7 @@ def _changed_wrongly(rule: Rule, write: LeaseWrite, before: Row, after: Row) -> 
         return f"it changed {sorted(odd)}"
     if left := rule.removes & after.keys():
         return f"it left {sorted(left)}"
-    counted = int(after[columns.LEASE_COUNTER]["N"]) - int(before[columns.LEASE_COUNTER]["N"])
+    counted = int(after[attributes.LEASE_COUNTER]["N"]) - int(before[attributes.LEASE_COUNTER]["N"])
     if counted != rule.counted:
         return f"it counted {counted}"
     return _switched_wrongly(write, before, after)
@@ -152,12 +154,12 @@ def _changed_wrongly(rule: Rule, write: LeaseWrite, before: Row, after: Row) -> 
 
 def _switched_wrongly(write: LeaseWrite, before: Row, after: Row) -> str | None:
     """Checks the count of how often the owner has changed since the last progress."""
-    switches = [int(row.get(columns.OWNER_SWITCHES, {}).get("N", 0)) for row in (before, after)]
-    owners = [row.get(columns.LEASE_OWNER, {}).get("S") for row in (before, after)]
+    switches = [int(row.get(attributes.OWNER_SWITCHES, {}).get("N", 0)) for row in (before, after)]
+    owners = [row.get(attributes.LEASE_OWNER, {}).get("S") for row in (before, after)]
     due = switches[0]
     if write.kind is WriteKind.HAND_OVER or (write.kind is WriteKind.ACQUIRE and owners[0] and owners[0] != owners[1]):
         due += 1
-    elif columns.CHECKPOINT in write.sets:
+    elif attributes.CHECKPOINT in write.sets:
         due = 0
     return None if switches[1] == due else f"it made {switches[0]} switches of owners {switches[1]}"
 
@@ -188,8 +190,8 @@ def _left_of_more(rule: Rule, write: LeaseWrite, before: Row) -> str | None:
 
 def _rows_like(row: Row) -> Iterator[tuple[str, Row]]:
     """Returns rows that each differ from the row in one attribute, or in none."""
-    counter = int(row[columns.LEASE_COUNTER]["N"])
-    others = {**OTHERWISE, columns.LEASE_COUNTER: ({"N": str(counter + 1)}, None)}
+    counter = int(row[attributes.LEASE_COUNTER]["N"])
+    others = {**OTHERWISE, attributes.LEASE_COUNTER: ({"N": str(counter + 1)}, None)}
     for name, values in others.items():
         rest = {column: value for column, value in row.items() if column != name}
         for value in values:

@@ -10,7 +10,7 @@ from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
 from sublet.decisions.status.shard_status import ShardStatus
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.cli.monitor.status import exit_code, why_of
 from sublet.operate.cli.options.looking import look_once
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width

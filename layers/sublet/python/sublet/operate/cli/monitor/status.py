@@ -17,7 +17,7 @@ from sublet.command_line.settings_options import add_setting
 from sublet.decisions.load.sketch import ShardSketch, hottest
 from sublet.decisions.plurals import counted
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
-from sublet.decisions.status.shard_verdict import Status, StatusReason
+from sublet.decisions.status.status_rules import Status, StatusReason
 from sublet.errors import CheckRefused, SettingsError
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY, watch_of
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
@@ -34,7 +34,7 @@ from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.decisions.status.fleet_status import FleetStatus
-    from sublet.operate.recorded_hour import HourRecorder
+    from sublet.operate.last_hour_metrics import HourRecorder
     from sublet.operate.status_watch import Watch
     from sublet.ports import Ports
 
@@ -139,7 +139,7 @@ def show_status(options: Namespace) -> int:
 def recorder_of(watch: Watch) -> HourRecorder:
     """Returns a recorder of the application's last hour, from its metrics if CloudWatch has them."""
     from sublet.operate.aws.inspection import AwsInspection
-    from sublet.operate.recorded_hour import HourRecorder
+    from sublet.operate.last_hour_metrics import HourRecorder
 
     inspection = AwsInspection(watch.settings, watch.settings.stream_arn)
     return HourRecorder(inspection.last_hour, watch.ports.clock)

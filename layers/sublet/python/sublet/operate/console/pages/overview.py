@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sublet.decisions.status.shard_status import BAD_STATUSES, NOTHING, WORST_FIRST
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.console.line_chart import Graph
 from sublet.operate.console.page_parts import Console
 from sublet.operate.console.pages.application import lag_graph

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sublet.decisions.status.shard_verdict import Status
+from sublet.decisions.status.status_rules import Status
 from sublet.operate.status_watch import Watch
 from sublet.ports import PollRefusal, Refusal, Unanswered
 from sublet.protocol.checkpoint import Checkpoint

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sublet.engine.calls.failing import FailingCalls
+from sublet.engine.calls.failing_calls import FailingCalls
 from sublet.engine.calls.guard import HandlerCall
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.handler_failure import HandlerFailure
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import ROW_BYTES_MAX, bytes_of
+from sublet.protocol.lease_attributes import ROW_BYTES_MAX, bytes_of
 from sublet.protocol.lease_row import encode_row
 from sublet.testing.memory.clock import BEGINNING
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from sublet.decisions.session.process_report import Outage
 from sublet.engine.lease.held import instant
 from sublet.ports import Ports, Refusal, Unanswered
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.protocol.records import Page
 
 SAID_AFTER = 3

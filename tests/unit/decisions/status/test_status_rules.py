@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from sublet.decisions.status.lease_history import LagObservation
-from sublet.decisions.status.shard_verdict import Status, standing_of
+from sublet.decisions.status.status_rules import Status, standing_of
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.lease import Lease, Position
 from sublet.testing.memory.clock import BEGINNING

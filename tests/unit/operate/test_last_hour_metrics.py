@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sublet.errors import CheckRefused
-from sublet.operate.recorded_hour import PACE, SLOW_PACE, HourRecorder
+from sublet.operate.last_hour_metrics import PACE, SLOW_PACE, HourRecorder
 from sublet.operate.rules.last_hour import LastHour, RecordedHour
 from sublet.testing.memory import FakeClock
 

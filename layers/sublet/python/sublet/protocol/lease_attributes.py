@@ -1,4 +1,4 @@
-"""The columns of a lease's row: every attribute that KCL 2.x and 3.x write, and our own, and how each is written.
+"""The attributes of a lease's row: all that KCL 2.x and 3.x write, and our own, and how each value is written.
 
 Types and names are KCL's (its DynamoDBLeaseSerializer). Ours start with `sublet`; Java ignores attributes that it does
 not know.
@@ -92,7 +92,7 @@ that left this counter. Every other write voids it.
 """
 
 TROUBLES = (CRASHES, CRASHED_AT, ATTEMPTS, AHEAD, FAILING)
-"""The columns that progress clears."""
+"""The attributes that progress clears."""
 
 ROW_BYTES_MAX = 1000
 """Writing an item of more than 1 KB costs twice as much."""
@@ -126,7 +126,7 @@ OF_ONE_STREAM = frozenset(
         *TROUBLES,
     }
 )
-"""The columns of a lease in an application of one stream."""
+"""The attributes of a lease in an application of one stream."""
 
 OF_SEVERAL_STREAMS = OF_ONE_STREAM | {STREAM_NAME, SHARD_ID}
 

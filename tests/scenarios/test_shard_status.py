@@ -21,7 +21,7 @@ from datetime import timedelta
 from typing import Any
 
 from sublet.decisions.status.lease_history import LagObservation, seen_by_owners
-from sublet.decisions.status.shard_verdict import standing_of
+from sublet.decisions.status.status_rules import standing_of
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Order, Pause
 from sublet.protocol.handler_failure import HandlerFailure
@@ -32,7 +32,7 @@ from sublet.protocol.lease import Lease, Position
 from tests.scenarios.story import NOW, Story, leases
 
 
-def test_shard_verdict(story: Story) -> None:
+def test_shard_status(story: Story) -> None:
     given = story.given
     lease = lease_of(given)
     history = tuple(observation(*row) for row in given.get("history", []))

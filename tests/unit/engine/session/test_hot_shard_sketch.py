@@ -13,7 +13,7 @@ import pytest
 from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.decisions.session.window import SessionOutcome
-from sublet.engine.session.sketch import SessionSketch
+from sublet.engine.session.hot_shard_sketch import SessionSketch
 from sublet.errors import LeaseTableAccessDenied, LeaseTableUnavailable
 from sublet.handler import Batch
 from sublet.protocol.aggregation import deaggregate

@@ -11,7 +11,7 @@ from sublet.errors import HandlerOverdue
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure, error_name
 from sublet.protocol.lease import Lease
-from sublet.protocol.lease_columns import whole_milliseconds
+from sublet.protocol.lease_attributes import whole_milliseconds
 
 REQUIRED = ("handle", "lease_acquired", "shard_ended")
 """The handler's functions that must return before a shard goes on."""
