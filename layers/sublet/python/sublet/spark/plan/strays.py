@@ -1,7 +1,7 @@
 """Decides which aggregates outside their shard's hash key range a batch's tasks drop. Pure.
 
-The rule is the library's (`decisions.session.out_of_range_aggregates`). A batch keeps what was known of the stream when it was
-planned, so that counting its rows, reading them, and reading them again give the same result.
+The rule is the library's (`decisions.session.out_of_range_aggregates`). A batch keeps what was known of the stream when
+it was planned, so that counting its rows, reading them, and reading them again give the same result.
 """
 
 from __future__ import annotations
