@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from statistics import median
 
 import benchmarks
-from benchmarks import peers, push_server
+from benchmarks import peers, replay_server
 from benchmarks.replay_server import PLAIN, PLAIN_BYTES, PLAIN_RECORDS
 from benchmarks.runs import TIMEOUT, Bench, Consumer, bench
 
@@ -34,7 +34,7 @@ def measure() -> Found:
     """Interleaved, so that anything that slows the machine for a while slows all of them."""
     consumers = (BARE, SUBLET, KCL_RS) if peers.PYTHON.exists() else (BARE, SUBLET)
     found: dict[str, list[float | None]] = {each.name: [] for each in consumers}
-    with bench(push_server.__name__) as servers:
+    with bench(replay_server.__name__) as servers:
         for _ in range(ROUNDS):
             for each in consumers:
                 found[each.name].append(_measured(servers, each))

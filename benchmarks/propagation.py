@@ -3,24 +3,28 @@ of two shards. Some consumers poll, others read by push (SubscribeToShard).
 
 Records arrive at random (Poisson): ten a second per shard, and one in five seconds. Each consumer has streams of its
 own, and the records are put to all of them at the same moments, so that they share whatever slows the machine.
-If Java is installed, the KCL takes part.
+If Java is installed, the KCL takes part: its workers are those of tests/interop, whose output says how long each record
+took to reach them.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks import java_arrivals, peers
+from benchmarks import peers
 from benchmarks.consumers.tally import stamped
-from benchmarks.java_arrivals import Kcl
 from benchmarks.runs import ENVIRONMENT, Bench, Consumer
 from infra.local.embedded import embedded_aws
+from tests.interop.build import Profile, build, command, problem
 
 SHARDS = 2
 WARM_UP = 100
@@ -36,6 +40,34 @@ PUSHED_P50, PUSHED_P99, SLOWER_MAX = 0.1, 0.25, 1.3
 """Goals of a push at the first load: seconds, and p50 beside the bare loop's."""
 KCL_RS = Consumer("kcl-rs, each 200 ms", "kcl_rust", is_peer=True, environment=POLLS)
 KCL_RS_PUSHED = Consumer("kcl-rs, pushed to", "kcl_rust", is_peer=True, environment=FANS_OUT)
+
+
+POLL_MILLIS = 250
+"""KCL 2.x and 3.x poll once in 1.5 s by default (PollingConfig.idleTimeBetweenReadsInMillis); here, as in the interop
+tests, they poll almost at the five polls a second that Kinesis allows."""
+
+
+class Kcl(NamedTuple):
+    """A KCL that takes part. `fans_out`: SubscribeToShard reads, by a consumer that the KCL registers."""
+
+    name: str
+    profile: Profile
+    fans_out: bool = False
+
+    @property
+    def application(self) -> str:
+        return f"{self.profile}-pushed" if self.fans_out else str(self.profile)
+
+
+FANS_OUT_KCL = Kcl("KCL 3.x, pushed to", Profile.KCL_3, fans_out=True)
+KCLS = (
+    Kcl(f"KCL 2.x, each {POLL_MILLIS} ms", Profile.KCL_2),
+    Kcl(f"KCL 3.x, each {POLL_MILLIS} ms", Profile.KCL_3),
+    FANS_OUT_KCL,
+)
+
+Arrivals = list[tuple[float, float]]
+"""When each record was put, and how many seconds it took."""
 
 
 class Load(NamedTuple):
@@ -56,7 +88,7 @@ Found = dict[float, dict[str, list[float]]]
 def measure() -> Found:
     ours = (SUBLET, PUSHED, BARE)
     consumers = (*ours, KCL_RS, KCL_RS_PUSHED) if peers.PYTHON.exists() else ours
-    return measured(consumers, java_arrivals.kcls(), LOADS)
+    return measured(consumers, kcls(), LOADS)
 
 
 def measured(consumers: Sequence[Consumer], kcls: Sequence[Kcl], loads: Sequence[Load]) -> Found:
@@ -89,7 +121,7 @@ def pushed_in_time(found: Mapping[str, Sequence[float]]) -> bool:
     """Print the goals of a push, and other clients that are pushed to; True if the goals are met."""
     pushed, bare = sorted(found[PUSHED.name]), sorted(found[BARE.name])
     p50, p99, bare_p50 = pushed[len(pushed) // 2], pushed[int(len(pushed) * 0.99)], bare[len(bare) // 2]
-    for rival in (java_arrivals.FANS_OUT.name, KCL_RS_PUSHED.name):
+    for rival in (FANS_OUT_KCL.name, KCL_RS_PUSHED.name):
         if rival in found:
             theirs = sorted(found[rival])
             middle, last = theirs[len(theirs) // 2], theirs[int(len(theirs) * 0.99)]
@@ -116,9 +148,7 @@ def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Seq
             each.name: stack.enter_context(bench.started(each, stream, WARM_UP + load.records))
             for each, stream in zip(consumers, streams, strict=True)
         }
-        workers = {
-            kcl.name: stack.enter_context(java_arrivals.started(bench, kcl, stream)) for stream, kcl in java.items()
-        }
+        workers = {kcl.name: stack.enter_context(java_started(bench, kcl, stream)) for stream, kcl in java.items()}
         counted_from: list[float] = []
         puts = threading.Thread(target=_put_all, args=(kinesis, (*streams, *java), load, counted_from), daemon=True)
         puts.start()
@@ -131,7 +161,7 @@ def _measured(bench: Bench, load: Load, consumers: Sequence[Consumer], kcls: Seq
     return {name: _counted(arrivals, counted_from[0]) for name, arrivals in told.items()}
 
 
-def _counted(arrivals: java_arrivals.Arrivals, since: float) -> list[float]:
+def _counted(arrivals: Arrivals, since: float) -> list[float]:
     return sorted(seconds for put, seconds in arrivals if put >= since)
 
 
@@ -147,3 +177,49 @@ def _put_all(kinesis: Any, streams: Sequence[str], load: Load, counted_from: lis
         key = f"{chance.getrandbits(64):x}"
         for stream in streams:
             kinesis.put_record(StreamName=stream, PartitionKey=key, Data=stamped())
+
+
+class JavaWorker:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def arrivals(self, expected: int, patience: float) -> Arrivals:
+        """The first `expected` arrivals. Raises TimeoutError."""
+        until = time.monotonic() + patience
+        while len(found := self._found()) < expected:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{len(found)} of {expected} records were handled: {self._folder}")
+            time.sleep(1)
+        return found
+
+    def _found(self) -> Arrivals:
+        lines = [line for file in self._folder.glob("*.jsonl") for line in file.read_text().splitlines(keepends=True)]
+        handled = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [(float(data), nanoseconds / 1e9 - float(data)) for nanoseconds, *_, data in handled]
+
+
+def kcls() -> Sequence[Kcl]:
+    """The built workers, if Java is installed."""
+    if problem() is not None:
+        return ()
+    build()
+    return KCLS
+
+
+@contextmanager
+def java_started(bench: Bench, kcl: Kcl, stream: str) -> Iterator[JavaWorker]:
+    """Starts at the stream's beginning, under an application of its own."""
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
+        arguments = [f"{stream}-{kcl.application}", stream, f"{kcl.application}-worker", "TRIM_HORIZON"]
+        fans_out = f"-Dinterop.fansOut={str(kcl.fans_out).lower()}"
+        process = subprocess.Popen(
+            [*command(kcl.profile, "Consumer", fans_out), *arguments],
+            env={**bench.environment, "RECORDER_DIRECTORY": folder},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield JavaWorker(Path(folder))
+        finally:
+            process.kill()
+            process.wait()

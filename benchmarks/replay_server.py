@@ -1,5 +1,5 @@
-"""Serves a Kinesis too fast to matter: `python -m benchmarks.replay_server PORT` answers GetRecords with bodies made
-beforehand.
+"""Serves a Kinesis too fast to matter: `python -m benchmarks.replay_server PORT`. GetRecords and SubscribeToShard get
+bodies made beforehand.
 
 Streams of 4 shards, each made on first use: `idle`; `plain`, 100,000 records of 1 KB; `aggregated`, 1.6 million user
 records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plain-small`, 400,000 of 100 B, and
@@ -7,12 +7,16 @@ records of 100 B in 4,000 KPL aggregates of 50 KB; and the other way round `plai
 number, 10 MB and 10,000 records. Every user record has a key of its own that hashes into its shard, or KCL's rule
 would rightly drop the aggregates. No other limit is enforced: the consumer is measured. Iterators start at the trim
 horizon, at a record or at the tip.
+
+Any consumer that is asked for is registered and active. A subscription gets its shard's records as fast as it reads
+them, in events of at most 1 MiB, then an empty event every five seconds. Only HTTP/1.1 is spoken.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +27,7 @@ from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from sublet.protocol.aggregation import aggregate
+from sublet.protocol.event_stream import message
 from sublet.protocol.hash_keys import hash_key
 from sublet.protocol.shard import HASH_KEY_MAX, HashKeyRange
 
@@ -48,6 +53,13 @@ STREAM_RECORDS = {PLAIN: PLAIN_RECORDS, AGGREGATED: AGGREGATES}
 
 PAGE_BYTES = 10_000_000
 PAGE_RECORDS = 10_000
+
+EVENT_BYTES = 2**20
+EVERY = 5.0
+LASTS = 300.0
+"""Seconds from one empty event to the next, and of a subscription."""
+HEADERS = {":message-type": "event", ":content-type": "application/json"}
+
 DISTINCT_AGGREGATES = 20
 """Per shard, repeated to make up the rest: too many for any cache, but made within a second."""
 
@@ -138,6 +150,33 @@ def shards() -> list[dict[str, object]]:
     ]
 
 
+def events(shard: Shard, at: int) -> Iterator[bytes]:
+    """Yields encoded events, from this record on."""
+    while at < len(shard.records):
+        end = at + 1
+        while end < len(shard.records) and shard.ends[end + 1] - shard.ends[at] <= EVENT_BYTES:
+            end += 1
+        yield event(b",".join(shard.records[at:end]), end - 1, behind=0 if end == len(shard.records) else 1_000)
+        at = end
+
+
+def event(records: bytes, last: int, *, behind: int) -> bytes:
+    """Encodes an event with the continuation after the `last` record."""
+    number = FIRST_SEQUENCE_NUMBER + last
+    tail = f'],"ContinuationSequenceNumber":"{number}","MillisBehindLatest":{behind}}}'
+    payload = b"".join((b'{"Records":[', records, tail.encode()))
+    return message({**HEADERS, ":event-type": "SubscribeToShardEvent"}, payload)
+
+
+def position(request: dict[str, Any]) -> int:
+    """The first record to send."""
+    start = request["StartingPosition"]
+    if "SequenceNumber" not in start:
+        return 0
+    at = int(start["SequenceNumber"]) - FIRST_SEQUENCE_NUMBER
+    return at + 1 if start["Type"] == "AFTER_SEQUENCE_NUMBER" else at
+
+
 class Refused(Exception):
     """A request that this server does not serve."""
 
@@ -167,6 +206,8 @@ class Replay:
     def reply(self, operation: str, request: dict[str, Any]) -> bytes:
         if operation == "GetRecords":
             return self._records(request)
+        if operation in ("DescribeStreamConsumer", "RegisterStreamConsumer"):
+            return _consumer(request)
         name = request.get("StreamName") or request.get("StreamARN", "").rpartition("/")[2]
         if name not in self._sources:
             raise Refused(f"there is no stream {name!r}, only {', '.join(self._sources)}")
@@ -215,6 +256,18 @@ def _description(name: str) -> dict[str, object]:
     }
 
 
+def _consumer(request: dict[str, Any]) -> bytes:
+    arn = request.get("ConsumerARN") or f"{request['StreamARN']}/consumer/{request['ConsumerName']}:1"
+    found = {
+        "ConsumerARN": arn,
+        "ConsumerName": arn.rpartition("/")[2].partition(":")[0],
+        "ConsumerStatus": "ACTIVE",
+        "ConsumerCreationTimestamp": ARRIVED,
+        "StreamARN": arn.partition("/consumer/")[0],
+    }
+    return json.dumps({"ConsumerDescription": found, "Consumer": found}).encode()
+
+
 class Replies(Protocol):
     """The replies of a server for Kinesis' protocol."""
 
@@ -254,9 +307,41 @@ class Requests(BaseHTTPRequestHandler):
             sys.stderr.write(f"{format % args}\n")
 
 
+class ReplayRequests(Requests):
+    """The same, and SubscribeToShard."""
+
+    streams = Replay()
+    replay = streams
+
+    def do_POST(self) -> None:
+        if self.headers["x-amz-target"].endswith(".SubscribeToShard"):
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self._push(request)
+        else:
+            super().do_POST()
+
+    def _push(self, request: dict[str, Any]) -> None:
+        stream = request["ConsumerARN"].partition("/consumer/")[0].rpartition("/")[2]
+        shard = self.streams.shards_of(stream)[int(request["ShardId"].rpartition("-")[2])]
+        self.send_response(200)
+        self.send_header("content-type", "application/vnd.amazon.eventstream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        self._chunk(message({**HEADERS, ":event-type": "initial-response"}, b"{}"))
+        for each in events(shard, position(request)):
+            self._chunk(each)
+        until = time.monotonic() + LASTS
+        while time.monotonic() < until:
+            time.sleep(EVERY)
+            self._chunk(event(b"", len(shard.records) - 1, behind=0))
+        self._chunk(b"")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+
 def main(port: int) -> None:
-    Requests.replay = Replay()
-    ThreadingHTTPServer((HOST, port), Requests).serve_forever()
+    ThreadingHTTPServer((HOST, port), ReplayRequests).serve_forever()
 
 
 if __name__ == "__main__":

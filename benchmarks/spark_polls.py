@@ -72,14 +72,14 @@ def _is_there() -> bool:
 
 
 def _on_spark(servers: Bench) -> Any:
-    """What `benchmarks.spark.polls` finds, in Spark's environment.
+    """What `benchmarks.polls_on_spark` finds, in Spark's environment.
 
     It runs in a session of its own, so that the CPU time of all its processes can be measured, the JVM and Spark's
     Python workers. They write bytecode even if the machine forbids it, as installed packages have; otherwise each
     worker would compile sublet at its start.
     """
     run = subprocess.run(
-        [str(PYTHON), "-m", "benchmarks.spark.polls"],
+        [str(PYTHON), "-m", "benchmarks.polls_on_spark"],
         check=False,
         capture_output=True,
         text=True,
@@ -91,7 +91,7 @@ def _on_spark(servers: Bench) -> Any:
         },
     )
     if run.returncode != 0:
-        raise ChildProcessError(f"benchmarks.spark.polls failed:\n{run.stderr[-5000:]}")
+        raise ChildProcessError(f"benchmarks.polls_on_spark failed:\n{run.stderr[-5000:]}")
     return json.loads(run.stdout.splitlines()[-1])
 
 

@@ -1,1 +1,0 @@
-"""The part of `spark_polls` that runs in `.local/spark`'s environment, inside Spark and its Python workers."""
