@@ -22,11 +22,16 @@ def offset(batch: int) -> Offset:
     return Offset({None: StreamOffset("orders", IDENTITY, {"shardId-0": ShardOffset(ReadTo(str(4968 + batch)))})})
 
 
-def files(*committed: int, planned: int, other_sources: int = 0) -> dict[str, str]:
-    """As Spark writes them: two lines of its own, then one for each source."""
-    first = ['{"another": "source"}'] * other_sources
+def files(
+    *committed: int, planned: int, other_sources: int = 0, version: str = "v1", names: tuple[str, ...] = ("", "")
+) -> dict[str, str]:
+    """As Spark writes them: two lines of its own, then one for each source. `names`: what stands before other sources'
+    offsets, and before ours."""
+    first = [names[0] + '{"another": "source"}'] * other_sources
     offsets = {
-        f"offsets/{n}": "\n".join(["v1", '{"batchWatermarkMs":0}', *first, json.dumps(offset_to_json(offset(n)))])
+        f"offsets/{n}": "\n".join(
+            [version, '{"batchWatermarkMs":0}', *first, names[1] + json.dumps(offset_to_json(offset(n)))]
+        )
         for n in range(planned)
     }
     return {"commits/.0.crc": "x"} | offsets | {f"commits/{n}": 'v1\n{"nextBatchWatermarkMs":0}' for n in committed}
@@ -45,6 +50,35 @@ def test_a_batch_is_committed_when_its_offset_is_that_of_a_commit(tmp_path: Path
     assert commits.has(offset(12)) is False, "planned, not committed"
     assert commits.has(offset(10)) is True
     assert commits.has(offset(99)) is False
+
+
+@pytest.mark.parametrize("names", [("0:", "1:"), ("audit:", "orders:")])
+def test_commit_is_found_in_the_second_format_by_number_or_name(tmp_path: Path, names: tuple[str, str]) -> None:
+    commits = in_folder(tmp_path, files(0, 1, planned=3, other_sources=1, version="v2", names=names))
+    assert commits.has(offset(1)) is True
+    assert commits.has(offset(2)) is False, "planned, not committed"
+
+
+@pytest.mark.parametrize("version", ["v3", "", "offsets of another kind"])
+def test_commit_in_an_unknown_format_is_not_known(tmp_path: Path, version: str) -> None:
+    commits = in_folder(tmp_path, files(0, 1, planned=2, version=version))
+    assert commits.has(offset(1)) is None
+
+
+def test_commits_of_two_formats_are_all_looked_at(tmp_path: Path) -> None:
+    """Spark keeps to a checkpoint's format; another one may be of a release that this version does not know."""
+    texts = files(0, 1, planned=2) | {"commits/2": "v9", "offsets/2": "v9"}
+    commits = in_folder(tmp_path, texts)
+    assert commits.has(offset(1)) is True
+    assert commits.has(offset(2)) is None
+
+
+def test_commit_whose_offset_spark_has_removed_is_not_known(tmp_path: Path) -> None:
+    texts = files(0, 1, planned=2)
+    del texts["offsets/0"]
+    commits = in_folder(tmp_path, texts)
+    assert commits.has(offset(1)) is True
+    assert commits.has(offset(0)) is None
 
 
 def test_folder_has_no_commit_before_the_first(tmp_path: Path) -> None:

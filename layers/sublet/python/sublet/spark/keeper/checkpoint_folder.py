@@ -6,16 +6,14 @@ batch was committed, but it writes that here before the query ends.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from sublet.aws.clients import s3_client
 from sublet.aws.objects import ObjectFolder
-from sublet.errors import OffsetMalformed
-from sublet.spark.plan.offsets import Offset, offset_from_json, offset_to_json
+from sublet.spark.plan.offset_log import has_offset
+from sublet.spark.plan.offsets import Offset
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 LOOKED_AT = 3
@@ -27,7 +25,8 @@ class QueryCommits(Protocol):
     """The commits of a query, as far as they are known."""
 
     def has(self, end: Offset) -> bool | None:
-        """True if one of the last committed batches ended at this offset. None if that cannot be known."""
+        """True if one of the last committed batches ended at this offset. None if that cannot be known, as with entries
+        in a format that this version does not know."""
 
 
 class UnknownCommits:
@@ -65,15 +64,22 @@ class FolderCommits:
         self._folder = folder
 
     def has(self, end: Offset) -> bool | None:
-        wanted = offset_to_json(end)
         try:
             committed = sorted(int(name) for name in self._folder.names("commits") if name.isdecimal())
-            texts = [self._folder.text(f"offsets/{batch}") for batch in committed[-LOOKED_AT:]]
         except FileNotFoundError:  # nothing has been committed
             return False
         except OSError:
             return None
-        return any(_says(text, wanted) for text in texts)
+        found = {self._ends_at(end, batch) for batch in committed[-LOOKED_AT:]}
+        if True in found:
+            return True
+        return None if None in found else False
+
+    def _ends_at(self, end: Offset, batch: int) -> bool | None:
+        try:
+            return has_offset(self._folder.text(f"offsets/{batch}"), end)
+        except (OSError, UnicodeDecodeError):  # Spark may have removed the entry of an older batch meanwhile
+            return None
 
 
 def commits_in(location: str | None, region: str | None = None) -> QueryCommits:
@@ -88,16 +94,3 @@ def commits_in(location: str | None, region: str | None = None) -> QueryCommits:
     if parts.scheme == "file":
         return FolderCommits(LocalFolder(Path(unquote(parts.path))))
     return UnknownCommits() if parts.scheme else FolderCommits(LocalFolder(Path(location)))
-
-
-def _says(text: str, wanted: Mapping[str, Any]) -> bool:
-    """True if the log entry has this offset. An entry has a line for each source of the query, after two lines of
-    Spark's own. A line may have more in it than the offset."""
-    return any(_offset_in(line) == wanted for line in text.splitlines())
-
-
-def _offset_in(line: str) -> object:
-    try:
-        return offset_to_json(offset_from_json(json.loads(line)))
-    except (ValueError, OffsetMalformed):
-        return None

@@ -1,6 +1,7 @@
 """Decisions, pure: no calls, no clock, no Spark.
 
 offsets          what Spark's offset log holds: values and their JSON
+offset_log       an offset found in an entry of that log, in either of Spark's formats
 gaps             what is unread and past retention
 planning         which shards begin, where the next batch ends, what its tasks read
 follow           an application's checkpoints as a first offset
