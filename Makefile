@@ -315,11 +315,11 @@ layers/dependencies/.built-emr: infra/sublet_cdk/dependencies.py requirements/em
 	@touch $@
 
 LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
-SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --group test --group spark-test
+SPARK_TESTED := pyproject.toml --extra spark --extra delta --extra progress --extra payloads --group test --group spark-test
 .PHONY: lock
 lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency again, at its newest version
 	@$(say) "Locking: Python"
-	@$(LOCK) pyproject.toml --extra demo --extra cdk --extra console --extra fan-out --group test --group parallel-tests --group browser --group infra --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra demo --extra cdk --extra console --extra fan-out --extra payloads --group test --group parallel-tests --group browser --group infra --output-file requirements/dev.txt
 	@$(LOCK) $(SPARK_TESTED) --output-file requirements/spark.txt
 	@for release in 4.0 4.1 4.2; do $(LOCK) $(SPARK_TESTED) --group spark-$$release --output-file requirements/spark-$$release.txt; done
 	@$(LOCK) --group bench --output-file requirements/bench.txt

@@ -10,6 +10,11 @@
     ├── HandlerOverdue           an abandoned handler call goes on, and tries to checkpoint
     ├── ProcessSpent             the process cannot go on, and a new one can
     ├── RecordUnreadable         a record cannot be handed over because of its content
+    ├── PayloadUnreadable        a record's data is not what its format says
+    ├── PayloadNotEncodable      a value does not fit the format or schema that it is to be put in
+    ├── SchemaRegistryError      the schema registry refused, and a retry will not help, unless it is a TransientError
+    │   ├── SchemaRegistryAccessDenied   the role lacks a permission on the registry
+    │   └── SchemaRegistryUnavailable    (a TransientError too) the registry could not be reached, or kept failing
     ├── BatchItemsFailed         the user's handler reported records of its batch as failed
     ├── DestinationRefused       the failure destination has not accepted or not returned a batch
     ├── WorkerIdInUse            another process consumes under this one's worker id
@@ -147,6 +152,24 @@ class RecordUnreadable(SubletError):
     """
 
 
+class PayloadUnreadable(SubletError):
+    """A record's data cannot be decoded by its format. Says why, and nothing of the data but what a decoder of the
+    user's own says.
+    """
+
+
+class PayloadNotEncodable(SubletError):
+    """A value does not fit the format or the schema that it is to be put in. Nothing was put."""
+
+
+class SchemaRegistryError(SubletError):
+    """The schema registry refused. That it does not have a schema version is no error, but a fact about the record."""
+
+
+class SchemaRegistryAccessDenied(SchemaRegistryError):
+    """This role, or this user of the registry, lacks a permission. Names it."""
+
+
 class DestinationRefused(SubletError):
     """The failure destination refused, or could not be reached. Records to be set aside wait, and none is skipped."""
 
@@ -177,6 +200,10 @@ class TransientError(SubletError):
     """A failure that passes by itself; nothing is known to be wrong. Calls have already been retried for as long as
     that helps.
     """
+
+
+class SchemaRegistryUnavailable(SchemaRegistryError, TransientError):
+    """The schema registry could not be reached or kept failing. The same record may be decoded later."""
 
 
 class StreamError(CallFailed):

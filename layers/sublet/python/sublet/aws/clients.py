@@ -9,6 +9,7 @@ matters.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -194,6 +195,20 @@ def tagging_client(
         endpoint_url,
         session,
     )
+
+
+class SchemaVersionClient(Protocol):
+    """The part of Glue's client that is used here."""
+
+    def get_schema_version(self, **request: object) -> Mapping[str, Any]: ...
+
+
+def glue_client(region: str | None = None, session: Session | None = None) -> SchemaVersionClient:
+    """The client for schema versions. The handler's call waits for it, so it gives up soon."""
+    client: SchemaVersionClient = _client(
+        "glue", _config(attempts=4, connect_timeout=3, read_timeout=10), region, session=session
+    )
+    return client
 
 
 def lambda_client(

@@ -5,6 +5,7 @@ interfaces. Expected outcomes are values (a refused write, a throttled poll); po
 `sublet.errors`. Implementations have already retried whatever is transient, except where the contract says so.
 """
 
+from sublet.payloads.schema_registry import RegisteredSchema, SchemaRegistry
 from sublet.ports.fleet import Dispatcher, WorkerReports
 from sublet.ports.lease_table import Applied, LeaseTable, Refused
 from sublet.ports.machine import Clock, Signal, Task, Tasks
@@ -46,8 +47,10 @@ __all__ = [
     "RecordWriter",
     "Refusal",
     "Refused",
+    "RegisteredSchema",
     "Remembered",
     "RemovalResult",
+    "SchemaRegistry",
     "SetAsideStore",
     "ShardReader",
     "ShardSubscription",

@@ -12,6 +12,7 @@ from sublet.testing.memory.lease_table import MemoryLeaseTable
 from sublet.testing.memory.ports import memory_ports
 from sublet.testing.memory.pushes import MemoryFanOut
 from sublet.testing.memory.record_writer import MemoryRecordWriter
+from sublet.testing.memory.schema_registry import MemorySchemaRegistry
 from sublet.testing.memory.stores import MemoryControlStore, MemorySnapshotStore
 from sublet.testing.memory.stream import MemoryStream
 from sublet.testing.memory.streams import MemoryStreams
@@ -30,6 +31,7 @@ __all__ = [
     "MemoryLog",
     "MemoryMetrics",
     "MemoryRecordWriter",
+    "MemorySchemaRegistry",
     "MemorySightingStore",
     "MemorySnapshotStore",
     "MemoryStream",

@@ -1,0 +1,76 @@
+"""JSON, strictly: UTF-8, no NaN, no number beyond its type, and if asked no repeated key."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from sublet.errors import PayloadUnreadable
+
+
+def json_reader(number: Callable[[str], Any] | None = None, *, strict: bool = False) -> Callable[[bytes], Any]:
+    """Returns a function that reads one document, and raises PayloadUnreadable.
+
+    number  makes the value of a number with a fraction or an exponent; by default a float
+    strict  an object with a repeated key is refused; otherwise the last one counts
+    """
+    decode = json.JSONDecoder(
+        parse_constant=_refuse,
+        parse_float=number or _finite,
+        object_pairs_hook=_each_key_once if strict else None,
+    ).decode
+
+    def read(data: bytes) -> Any:
+        try:
+            return decode(data.decode())
+        except UnicodeDecodeError as fault:
+            raise PayloadUnreadable(f"not UTF-8: {fault.reason} at byte {fault.start}") from None
+        except RecursionError:
+            raise PayloadUnreadable("not JSON that can be read: nested too deeply") from None
+        except ValueError as fault:  # invalid JSON, or a number with thousands of digits
+            raise PayloadUnreadable(f"not JSON: {fault}") from None
+
+    return read
+
+
+def json_lines_reader(read: Callable[[bytes], Any]) -> Callable[[bytes], list[Any]]:
+    """Returns a function that reads a document from each line that is not blank, and raises PayloadUnreadable."""
+
+    def read_lines(data: bytes) -> list[Any]:
+        return [_line(read, number, line) for number, line in _lines(data)]
+
+    return read_lines
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _line(read: Callable[[bytes], Any], number: int, line: bytes) -> Any:
+    try:
+        return read(line)
+    except PayloadUnreadable as why:
+        raise PayloadUnreadable(f"line {number}: {why}") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r:.100} is repeated")
+    return found
