@@ -13,12 +13,15 @@ from sublet.decisions.session.failure_policy import (
     FOR_EVER,
     Answer,
     BatchState,
+    Call,
     FailedCall,
     GiveUp,
     Run,
     Wait,
     after_answer,
     after_call,
+    after_waiting,
+    begin,
     is_noted_before,
     last_answer,
     next_step,
@@ -89,3 +92,30 @@ def test_a_wait_that_would_last_until_the_end_is_not_begun() -> None:
     tired = BatchState((ONE,), in_a_row=1, is_tired=True)
     for left, step in ((10, GiveUp), (10.001, Wait)):
         assert isinstance(next_step(tired, lambda _: NOW, NOW, timedelta(seconds=left), settings), step)
+
+
+def test_pause_goes_on_from_the_attempts_of_earlier_windows() -> None:
+    """In a process, whose windows last an hour, one bad record costs two calls a minute, whoever holds its lease."""
+    settings, called_at = Settings(application="orders", stream="events"), list[float]()
+    seconds = attempts = 0
+    while seconds < 600:
+        course = begin(20, settings, attempts, tried=20)
+        while not isinstance(step := next_step(course, lambda _: NOW, NOW, timedelta(hours=1), settings), GiveUp):
+            if isinstance(step, Wait):
+                seconds += int(step.lasts.total_seconds())
+                course = after_waiting(course)
+            else:
+                called_at.append(seconds)
+                course = after_call(course, Answer(0, has_raised=True), settings)
+        seconds, attempts = seconds + 2, course.attempts  # until the lease is acquired again
+    assert called_at[:8] == [0, 1, 3, 7, 15, 33, 63, 93]
+    assert 20 <= len(called_at) <= 25
+
+
+@pytest.mark.parametrize("failures", [5, 1_000])
+def test_window_with_no_time_for_the_pause_makes_its_first_call_at_once(failures: int) -> None:
+    settings = Settings(application="orders", stream="events")
+    pause = min(timedelta(seconds=2 ** (failures - 1 if failures < 10 else 10)), settings.handler_backoff_max)
+    course = begin(20, settings, failures, tried=20)
+    for left, step in ((4 * pause, Wait), (4 * pause - timedelta(milliseconds=1), Call)):
+        assert isinstance(next_step(course, lambda _: NOW, NOW, left, settings), step)

@@ -223,7 +223,7 @@ def test_lease_is_released_at_the_last_finished_record_when_the_handler_fails() 
 
 
 def test_handler_that_fails_ten_times_over_two_windows_loses_nothing() -> None:
-    world = EngineWorld()
+    world = EngineWorld(replace(NO_WAITING, handler_backoff_max=SECOND))
     world.put("a", "b", "c")
     world.handler.script = failing(10)
     assert [only(world.window()).outcome for _ in range(3)] == [

@@ -5,18 +5,20 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 
 import pytest
 from sublet.decisions.manager.lease_cleanup import DeleteReason, LeaseDeletion
-from sublet.engine.lease.steps import acquire_lease, delete_lease, is_held_by
+from sublet.engine.lease.held import HeldLease, instant
+from sublet.engine.lease.steps import acquire_lease, begin, delete_lease, is_held_by
 from sublet.metric_names import Metric
 from sublet.ports import LeaseTable
-from sublet.protocol.checkpoint import SHARD_END
+from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseFence
 from sublet.protocol.lease_writes import delete
 
-from tests.doubles.engine_world import EngineWorld
+from tests.doubles.engine_world import SECOND, EngineWorld
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,19 @@ def test_a_row_is_read_before_it_is_acquired_only_to_count_its_owner_s_crash(
     assert isinstance(row, Lease)
     assert is_held_by(row, "worker", "holder/1")
     assert len(read) == reads
+
+
+def test_a_child_waits_for_a_parent_that_is_created_while_it_asks_for_the_time() -> None:
+    """Its grandparent has ended meanwhile, and has created the parent, whose children are read whole."""
+    world = EngineWorld(leases=False)
+    world.put_lease(Lease("child", LATEST, lease_owner="worker", parent_shard_ids=frozenset({"parent"})))
+    held = HeldLease(world.table.lease("child"), instant(world.clock), world.ports, 20 * SECOND, world.tasks.signal())
+    told = world.stream.service_time()
+
+    def parent_appears() -> datetime:
+        world.put_lease(Lease("parent", TRIM_HORIZON))
+        return told
+
+    world.stream.service_time = parent_appears  # type: ignore[method-assign]
+    assert begin(held, world.ports, world.settings.start_position) is None
+    assert world.table.lease("child").start_at is None

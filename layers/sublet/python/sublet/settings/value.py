@@ -365,7 +365,7 @@ class Settings:
     """The pause before the second call; doubles up to handler_backoff_max."""
 
     handler_backoff_max: Annotated[timedelta, lasting("0s", "10m")] = timedelta(seconds=30)
-    """The longest pause between two calls with the same batch."""
+    """The longest pause between two calls with the same batch. It goes on from the attempts of earlier windows."""
 
     handler_timeout: Annotated[timedelta | None, lasting("1s", "1d")] = None
     """How long one call may take. A hanging call cannot be ended: its lease is released, and its result is ignored. On

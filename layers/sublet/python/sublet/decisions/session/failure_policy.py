@@ -28,6 +28,9 @@ NARROWED_BY = 4
 which half failed, and each crash costs a failover.
 """
 
+SHARE_OF_WINDOW = 4
+"""A window waits before its first call if the pause is at most one part of this many of the time that is left."""
+
 
 class Condition(StrEnum):
     """Why records are set aside, in ESM's words."""
@@ -132,7 +135,8 @@ class BatchState:
 
     runs         the unfinished records, in order: the batch's tail, without gaps
     in_a_row     failed calls and refusals by the destination in this window since the last progress
-    is_tired     the last call failed or the destination refused, and there has been no wait since
+    is_tired     the last call failed, in an earlier window too, or the destination refused, and there has been no wait
+                 since
     is_refused   the destination has refused the records that have to be set aside first
     is_narrowed  a failed call that held more than the first run has been split
     """
@@ -154,15 +158,18 @@ def begin(count: int, settings: Settings, attempts: int = 0, crashes: int = 0, t
     `attempts` holds for the first `tried` records (0: only for the first). Records that came later are called after
     those, with attempts of their own.
 
+    Records that failed in earlier windows wait before their first call here, as they would after a failure in this one:
+    otherwise each new owner of the lease would begin again with the shortest pause.
+
     With bisect and no attempts yet, `tried` is how far an earlier window had narrowed the batch down. A crash may have
     been caused by another lease, so crashes are not attempts by themselves: see `is_noted_before`.
     """
     if not settings.bisect_batch_on_function_error:
         known = min(max(tried, 1), count) if attempts else count
         joined = (Run(known, count),) if known < count else ()
-        return BatchState((Run(0, known, attempts), *joined))
+        return BatchState((Run(0, known, attempts), *joined), is_tired=attempts > 0)
     if attempts:
-        return BatchState(_from_first(count, 1, attempts))
+        return BatchState(_from_first(count, 1, attempts), is_tired=True)
     size = max(1, count >> NARROWED_BY * crashes)
     is_narrowed = 0 < tried <= size
     return BatchState(_from_first(count, tried if is_narrowed else size, 0), is_narrowed=is_narrowed)
@@ -196,7 +203,7 @@ def next_step(course: BatchState, arrived: ArrivedAt, now: datetime, time_left: 
     first = course.runs[0]
     aside = _to_set_aside(first, arrived, now, settings)
     if course.is_tired and (aside is None or course.is_refused):
-        return _rest(course, time_left, settings)
+        return _rest(course, time_left, settings) if course.in_a_row else _rest_at_first(first, time_left, settings)
     if aside is not None:
         return aside
     return Call(first)
@@ -220,12 +227,22 @@ def _to_set_aside(first: Run, arrived: ArrivedAt, now: datetime, settings: Setti
 def _rest(course: BatchState, time_left: timedelta, settings: Settings) -> Wait | GiveUp:
     what = "refused by the destination" if course.is_refused else "failed"
     said = f"{what} {counted(course.in_a_row, 'time')} in a row"
-    backoff = handler_backoff(course.in_a_row, settings)
+    backoff = handler_backoff(course.in_a_row if course.is_refused else max(course.in_a_row, course.attempts), settings)
     if course.in_a_row >= settings.handler_attempts:
         return GiveUp(f"{said}: handler_attempts")
     if backoff >= time_left:
         return GiveUp(f"{said}, and no time is left for another attempt")
     return Wait(backoff, said)
+
+
+def _rest_at_first(first: Run, time_left: timedelta, settings: Settings) -> Wait | Call:
+    """The pause before a window's first call with records that failed in earlier windows. A window that would spend
+    much of its time on the pause makes the call at once: the time between two windows is a pause too.
+    """
+    backoff = handler_backoff(first.attempts, settings)
+    if backoff * SHARE_OF_WINDOW > time_left:
+        return Call(first)
+    return Wait(backoff, f"failed {counted(first.attempts, 'time')} in earlier windows")
 
 
 def after_call(course: BatchState, answer: Answer, settings: Settings) -> BatchState:

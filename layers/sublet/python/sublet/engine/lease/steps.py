@@ -79,16 +79,17 @@ def begin(held: HeldLease, ports: Ports, start: StartPosition) -> bool | None:
     """True if the shard may be opened; its start is then in its row, if it needs one. None: a parent has not ended.
 
     The parents are read from the table itself: the scan that sent us may have missed one that was created seconds
-    before. Without its pin nothing is opened: that would be a gap.
+    before, by the end of a grandparent. They are read last, after the service's time, so that none is created in
+    between. Without its pin nothing is opened: that would be a gap.
     """
     lease = held.lease
     if lease.is_ended or lease.checkpoint.is_sequence_number:
         return True  # the shard has begun: its parents no longer matter
+    is_latest = lease.checkpoint == LATEST and lease.start_at is None
+    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
     parents = [ports.table.get(lease_key_of(parent)) for parent in sorted(lease.parent_shard_ids)]
     if not may_begin(lease, parents):
         return None
-    is_latest = lease.checkpoint == LATEST and lease.start_at is None
-    service_time = ports.stream.service_time() if is_latest else ports.clock.now()  # a call, where it counts
     needed = needs_pin(lease, parents, start, service_time)
     return needed is None or held.write(partial(pin, at=needed.at))
 
