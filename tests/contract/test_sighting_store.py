@@ -336,7 +336,11 @@ def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, close
 
 def test_unread_shards_are_replaced_and_the_rest_is_left_alone(store: SightingStore) -> None:
     store.save(SEEN)
-    unread = {"shardId-000000000000": UnreadShard("TRIM_HORIZON", BEGINNING + timedelta(milliseconds=1))}
+    since = BEGINNING + timedelta(milliseconds=1)
+    unread = {
+        "shardId-000000000000": UnreadShard("TRIM_HORIZON", since),
+        "shardId-000000000001": UnreadShard("100", since, owner="app-worker-1", owned_since=since),
+    }
     store.keep_unread(unread)
     assert store.load() == Remembered(SEEN, unread=unread)
     store.keep_unread({})

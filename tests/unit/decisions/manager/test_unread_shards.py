@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -247,10 +247,24 @@ def test_quiet_and_unknown_shards_are_not_reported(pages: Iterable[Page]) -> Non
 
 
 def test_an_owner_of_ours_has_its_checkpoint_interval() -> None:
-    known = {FREE.lease_key: UnreadShard("100", NOW - 5 * MINUTE)}
+    known = {FREE.lease_key: UnreadShard("100", NOW - HOUR, owner="worker", owned_since=NOW - 5 * MINUTE)}
     ours = replace(OWNED, holder="item/1", holder_counter=OWNED.lease_counter)
     ages = [stand_still([waits(HOUR, is_held=True, lease=lease)], known, NOW, MINUTE)[0].age for lease in (OWNED, ours)]
     assert ages == [5 * MINUTE, 4 * MINUTE]
+
+
+def test_owner_is_not_blamed_for_the_time_before_it_acquired_the_lease() -> None:
+    """A program that pulls now and then finds records that have waited since it last ran."""
+    known: Mapping[str, UnreadShard] = {FREE.lease_key: UnreadShard("100", NOW - HOUR)}
+    ages = []
+    owners = ["first", "first", None, "second", "second"]
+    for number, owner in enumerate(owners):
+        lease, now = replace(FREE, lease_owner=owner), NOW + number * 10 * MINUTE
+        probes = [waits(2 * HOUR, is_held=owner is not None, lease=lease)]
+        ages += [one.age for one in stand_still(probes, known, now, MINUTE)]
+        known = remembered([lease], probes, known, now)
+    waited_unread = HOUR + 20 * MINUTE
+    assert ages == [NOTHING, 10 * MINUTE, waited_unread, NOTHING, 10 * MINUTE]
 
 
 @pytest.mark.parametrize("heard", ["caught_up_at", "quiet"])

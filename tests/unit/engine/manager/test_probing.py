@@ -97,6 +97,22 @@ def test_an_owner_that_heartbeats_without_progress_is_logged() -> None:
     assert "its owner heartbeats, and its checkpoint stands still" in world.log.messages("warning")[-1]
 
 
+def test_program_that_pulls_now_and_then_does_not_call_itself_stalled() -> None:
+    """Each run has a worker id of its own, finds a record that has waited since the last one, and leaves another."""
+    world = EngineWorld(NO_WAITING)
+    world.put("a")
+    for run in range(4):
+        for _ in range(2):
+            lease = world.table.lease()
+            world.change_lease(lease_owner=f"cron-{run}", lease_counter=lease.lease_counter + 1)
+            world.manager().tick()
+            world.clock.advance(10 * timedelta(seconds=1))
+        world.change_lease(lease_owner=None)
+        world.clock.advance(10 * MINUTE)
+    assert 0 < worst(world, Metric.OWNER_STALLED_AGE) <= 10_000
+    assert world.log.messages("warning") == []
+
+
 def test_an_owner_that_has_nothing_to_read_is_well() -> None:
     """Also of a fleet that tells nothing of the tip, and of a shard whose idle day takes many pages to walk."""
     world = EngineWorld(NO_WAITING)

@@ -84,7 +84,7 @@ def encode_unread(unread: Mapping[str, UnreadShard]) -> bytes:
     """A single item. Entries that would make it too large are dropped, first those of shards without known waiting
     records."""
     rows = [
-        (key, known.checkpoint, _millis(known.since), _millis(known.quiet_until))
+        (key, known.checkpoint, _millis(known.since), _millis(known.quiet_until), *_ownership(known))
         for key, known in sorted(unread.items(), key=lambda item: (item[1].since is None, item[0]))
     ]
     while True:
@@ -92,6 +92,10 @@ def encode_unread(unread: Mapping[str, UnreadShard]) -> bytes:
         if len(chunk) <= CHUNK_BYTES_MAX:
             return chunk
         rows = rows[: len(rows) // 2]
+
+
+def _ownership(known: UnreadShard) -> tuple[str, int | None] | tuple[()]:
+    return () if known.owner is None else (known.owner, _millis(known.owned_since))
 
 
 def _millis(at: datetime | None) -> int | None:
@@ -107,12 +111,20 @@ def decode_unread(chunk: bytes) -> Mapping[str, UnreadShard]:
         return {}
 
 
-def _unread(checkpoint: str, since: int | None, quiet_until: int | None = None) -> UnreadShard:
-    """Version 0.2 wrote only the first two fields, and takes an entry with three for damaged."""
+def _unread(
+    checkpoint: str,
+    since: int | None,
+    quiet_until: int | None = None,
+    owner: str | None = None,
+    owned_since: int | None = None,
+) -> UnreadShard:
+    """Version 0.2 wrote only the first two fields, and takes an entry with more for damaged."""
     return UnreadShard(
         str(checkpoint),
         None if since is None else moment(since),
         None if quiet_until is None else moment(quiet_until),
+        owner,
+        None if owned_since is None else moment(owned_since),
     )
 
 

@@ -52,11 +52,15 @@ class UnreadShard(Struct, frozen=True):
 
     since        a record has waited there at least since then; None if none is known
     quiet_until  nothing arrived there before; None if no more is known than the row says
+    owner        whoever held the lease at the last look while a record waited; None: nobody
+    owned_since  since when that owner is known to have held it
     """
 
     checkpoint: str
     since: datetime | None
     quiet_until: datetime | None = None
+    owner: str | None = None
+    owned_since: datetime | None = None
 
 
 class StandsStill(Struct, frozen=True):
@@ -169,7 +173,8 @@ def stand_still(
     probes: Iterable[Probe], unread: Mapping[str, UnreadShard], now: datetime, checkpoint_interval: timedelta
 ) -> tuple[StandsStill, ...]:
     """The shards that stand still. If a shard has moved since the last look, or had no records then, it is only known
-    that it has some now. An owner of ours checkpoints after an interval, and is not late before that.
+    that it has some now. An owner is not to blame for the time before it acquired the lease, as a program that pulls
+    now and then; and one of ours checkpoints after an interval, and is not late before that.
     """
     found = []
     for probe in probes:
@@ -177,11 +182,20 @@ def stand_still(
             continue
         known = known_of(probe.lease, unread)
         known_for = timedelta(0) if known is None or known.since is None else now - known.since
+        if probe.is_held:
+            known_for = min(known_for, _owned_for(probe.lease, known, now))
         if probe.is_held and probe.lease.held_by is not None:
             known_for -= checkpoint_interval
         age = max(min(known_for, probe.waiting), timedelta(0))
         found.append(StandsStill(probe.lease, probe.waiting, age, probe.is_held))
     return tuple(found)
+
+
+def _owned_for(lease: Lease, known: UnreadShard | None, now: datetime) -> timedelta:
+    """For how long the lease is known to have had its owner while a record waited."""
+    if known is None or known.owned_since is None or known.owner != lease.actual_owner:
+        return timedelta(0)
+    return now - known.owned_since
 
 
 def remembered(
@@ -200,10 +214,17 @@ def remembered(
         probe = asked.get(key)
         if probe is not None and probe.answer is not ProbeResult.UNKNOWN:
             known = replace(known, since=_waits_since(probe, known.since, now))
-        known = replace(known, quiet_until=_remembered_until(lease, known, probe))
+        known = replace(_with_owner(known, lease, now), quiet_until=_remembered_until(lease, known, probe))
         if known.since is not None or known.quiet_until is not None:
             kept[key] = known
     return kept
+
+
+def _with_owner(known: UnreadShard, lease: Lease, now: datetime) -> UnreadShard:
+    owner = None if known.since is None else lease.actual_owner
+    if owner == known.owner:
+        return known
+    return replace(known, owner=owner, owned_since=None if owner is None else now)
 
 
 def _waits_since(probe: Probe, since: datetime | None, now: datetime) -> datetime | None:
