@@ -164,6 +164,15 @@ OPTIONS = (
         "The same in bytes of the stream records' data.",
     ),
     Option(
+        "maxPartitions",
+        values.count,
+        None,
+        _BOTH,
+        "The most tasks that read a batch, each of them several shards side by side: as many as the cluster has slots "
+        "for tasks ([how many](#sizing)). By default each shard is a task, and a slot sleeps while its shard's read "
+        "limit does not allow a read.",
+    ),
+    Option(
         "application",
         values.not_empty,
         None,

@@ -60,6 +60,7 @@ class Options:
     max_span_per_trigger: timedelta | None
     max_records_per_trigger: int | None
     max_bytes_per_trigger: int | None
+    max_partitions: int | None
     application: str | None
     leases: Leases
     failover_time: timedelta

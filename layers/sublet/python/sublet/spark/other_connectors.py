@@ -80,7 +80,7 @@ THEIRS = (
     ConnectorOption("maxFetchRate", None, "the shard's own limits are kept: leave it out"),
     ConnectorOption("minFetchPeriod", None, "the shard's own limits are kept: leave it out"),
     ConnectorOption("maxRecordsPerFetch", None, _NOT_NEEDED),
-    ConnectorOption("shardsPerTask", None, "each shard is a task: leave it out"),
+    ConnectorOption("shardsPerTask", None, "maxPartitions", value=lambda _: "<slots for tasks>"),
     ConnectorOption("coalesceThresholdBlockSize", None, _NOT_NEEDED),
     ConnectorOption("coalesceBinSize", None, _NOT_NEEDED),
     ConnectorOption(None, "kinesis.metadataCommitterType", _IN_OFFSET_LOG),

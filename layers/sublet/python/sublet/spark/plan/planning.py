@@ -46,6 +46,7 @@ class ShardPeek:
     rows, bytes  the number of user records and bytes up to the end; None unless a limit had them counted
     quiet_until  nothing beyond the position arrived before this time; only if there is nothing to read now
     walked       how many calls it took to prove that
+    record_bytes  the size of the stream records that were looked at, if any were
     """
 
     end: ReadTo | Ended | None
@@ -56,6 +57,7 @@ class ShardPeek:
     walked: int = 0
     rows: int | None = None
     bytes: int | None = None
+    record_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from sublet.reading.several_streams import StreamOfSeveral
 from sublet.settings import Settings
 from sublet.spark.options import Options
 from sublet.spark.read.pace import CallPace, Sleep
+from sublet.spark.read.page_memory import PageMemory
 from sublet.spark.read.patient import PatientStream, PatientStreams
+from sublet.spark.read.task_sleep import task_sleep
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamAccess:
-    """One process's access to a stream. `patience`: how long to wait while a call is refused."""
+    """One process's access to a stream.
+
+    patience  how long to wait while a call is refused
+    memory    for the pages of a shard that is read beside others; None: without bound
+    """
 
     stream: Stream
     pace: CallPace
@@ -38,6 +44,7 @@ class StreamAccess:
     sleep: Sleep
     log: Log
     patience: timedelta
+    memory: PageMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,6 @@ def _kinesis(settings: Settings, access: ServiceAccess) -> KinesisStream:
 def _connection(
     settings: Settings, access: ServiceAccess, patience: timedelta, pace: Callable[[Clock, Sleep], CallPace]
 ) -> StreamAccess:
-    clock, sleep = SystemClock(), ThreadTasks().signal().wait
+    clock, sleep = SystemClock(), task_sleep
     stream = PatientStream(_kinesis(settings, access), clock, sleep, patience)
     return StreamAccess(stream, pace(clock, sleep), clock, sleep, PythonLog("sublet.spark"), patience)

@@ -58,6 +58,10 @@ class _Size:
     def __add__(self, other: _Size) -> _Size:
         return _Size(self.records + other.records, self.rows + other.rows, self.bytes + other.bytes)
 
+    @property
+    def record_bytes(self) -> int | None:
+        return max(1, self.bytes // self.records) if self.records else None
+
     def left_of(self, share: BatchShare, seen: _Size) -> int:
         """How many more records the share may admit, if they are like those seen on the shard; at least 1."""
         left = [POLL_LIMIT_MAX]
@@ -134,7 +138,9 @@ class ShardCount:
             if size.uses_up(share):
                 return self._up_to(last, size, now)
         if self._is_ended:
-            return ShardPeek(Ended(), records=size.records, rows=size.rows, bytes=size.bytes)
+            return ShardPeek(
+                Ended(), records=size.records, rows=size.rows, bytes=size.bytes, record_bytes=size.record_bytes
+            )
         if last is not None:
             return self._up_to(last, size)
         self.tip_at = now
@@ -144,7 +150,9 @@ class ShardCount:
         """`now`: given if more records follow."""
         self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
-        return ShardPeek(last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes)
+        return ShardPeek(
+            last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes, record_bytes=size.record_bytes
+        )
 
     def _has_next(self, size: _Size, share: BatchShare) -> bool:
         """False at the shard's tip and end."""

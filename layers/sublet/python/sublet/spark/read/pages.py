@@ -71,14 +71,14 @@ class _Reader:
         return reply
 
     def _poll(self) -> Page | Refusal:
-        pace = self.connection.pace
+        pace, memory = self.connection.pace, self.connection.memory
         self.pages.open()
         if self.call_waited:
             pace.count_call(self.shard_id)
         else:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
-        return self.pages.read(self.limit())
+        return self.pages.read(self.limit()) if memory is None else memory.poll(self.pages, self.limit())
 
 
 def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> StreamRecord | None:
@@ -97,3 +97,8 @@ def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> Stre
 def page_bytes(page: Page) -> int:
     """How much of the read limit the page uses: data and partition keys."""
     return page.data_bytes + sum(map(len, filter(None, map(_key_of, page.records))))
+
+
+def mean_bytes(page: Page) -> int | None:
+    """The size of the page's records; None if it has none."""
+    return max(1, page.data_bytes // len(page.records)) if page.records else None

@@ -22,7 +22,7 @@ from sublet.spark.plan.offsets import Ended, ReadTo
 from sublet.spark.plan.planning import Begin, ShardPeek
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.counting import NO_LIMIT, BatchShare, ShardCount, read_to
-from sublet.spark.read.pages import first_record_at, read_pages
+from sublet.spark.read.pages import first_record_at, mean_bytes, read_pages
 from sublet.spark.read.positions import is_at_tip, is_beyond, open_at, opening
 
 LOOKBACK = timedelta(seconds=1)
@@ -59,10 +59,14 @@ class _Found:
     def is_end(self) -> bool:
         return self.page is not None and self.page.is_shard_end
 
+    @property
+    def record_bytes(self) -> int | None:
+        return None if self.page is None else mean_bytes(self.page)
+
     def peek(self) -> ShardPeek:
         lag = timedelta(milliseconds=self.page.millis_behind_latest) if self.page is not None else _NO_LAG
         if self.record is not None:
-            return ShardPeek(read_to(self.record), lag=lag)
+            return ShardPeek(read_to(self.record), lag=lag, record_bytes=self.record_bytes)
         if self.is_end:
             return ShardPeek(Ended())
         return ShardPeek(None, lag == _NO_LAG, lag, None, self.quiet_until, self.walked)
@@ -268,7 +272,12 @@ class Peeker:
         found = self._first(shard_id, position, chain([page], pages), look_only=True)
         if found.record is None:
             return None
-        return ShardPeek(read_to(found.record), lag=self._age(found.record), records=FIRST_OF_A_SPAN)
+        return ShardPeek(
+            read_to(found.record),
+            lag=self._age(found.record),
+            records=FIRST_OF_A_SPAN,
+            record_bytes=found.record_bytes,
+        )
 
     def _pages_from_moment(self, shard_id: str, moment: datetime) -> Iterator[Page]:
         return self._pages(shard_id, ReadPosition(IteratorType.AT_TIMESTAMP, at=moment), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -21,13 +21,18 @@ from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.connection import StreamAccess, of_stream
-from sublet.spark.read.pages import first_record_at, read_pages
+from sublet.spark.read.pages import first_record_at, mean_bytes, read_pages
 from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
 
 DISORDER = timedelta(minutes=1)
 """How long after `until` a batch looks for earlier records, because arrival times need not rise with sequence
 numbers.
+"""
+
+PAGE_BYTES = 2 * 2**20
+"""About the data of a page, where the size of its records is known: what a shard gives in a second. After a larger page
+it would give nothing for longer, also at the end of the task.
 """
 
 _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -42,6 +47,7 @@ class ReadTask:
     expected           the least number of stream records in the range; None: not known, so read in the largest pages
     placement          who places the stream's records, as known when the batch was planned
     stream_arn         the stream's ARN, if calls name it
+    record_bytes       the size of the range's stream records, as the driver's look found it; None: not known
     """
 
     stream: str
@@ -52,6 +58,7 @@ class ReadTask:
     expected: int | None = None
     placement: Placement = NOT_DESCRIBED
     stream_arn: str | None = None
+    record_bytes: int | None = None
 
 
 def access_for(task: ReadTask, options: Options, connect: Callable[[Options], StreamAccess]) -> StreamAccess:
@@ -60,53 +67,84 @@ def access_for(task: ReadTask, options: Options, connect: Callable[[Options], St
     return of_stream(connect(options.of_stream(key, task.stream_arn)), key)
 
 
+def weights_of(tasks: Sequence[ReadTask]) -> list[float]:
+    """How much each task reads, if that is known of all; otherwise all count the same."""
+    known = [task.expected * task.record_bytes for task in tasks if task.expected and task.record_bytes]
+    return [float(each) for each in known] if len(known) == len(tasks) else [1.0] * len(tasks)
+
+
+@dataclass(slots=True)
+class RangeRows:
+    """Makes rows of a range's stream records."""
+
+    connection: StreamAccess
+    task: ReadTask
+    _rows: Rows = field(init=False)
+
+    def __post_init__(self) -> None:
+        wanted = self.task.range
+        strays = StrayFilter(keys_inside(wanted.hash_key_range), self.task.placement)
+        self._rows = Rows(self.task.stream, own_id(wanted.shard_id), strays)
+
+    def batches(self, records: Sequence[StreamRecord]) -> Iterator[pa.RecordBatch]:
+        return self._rows.batches(records, _after(self.task.range), _up_to(self.task.range))
+
+    def report(self) -> None:
+        """Called after the last record: logs what the rules dropped or kept."""
+        rows, log = self._rows, self.connection.log
+        counts = {"dropped_out_of_range": rows.strays.dropped, "delivered_whole": rows.delivered_whole}
+        if any(counts.values()):
+            told = {name: count for name, count in counts.items() if count}
+            log.warning("aggregates not expanded", shard_id=rows.shard_id, **told)
+        for why, user_records in rows.strays.kept.items():
+            log.info(
+                "aggregates outside their shard's hash key range are kept",
+                shard_id=rows.shard_id,
+                why=why.value,
+                user_records=user_records,
+            )
+
+    def settle(self) -> None:
+        """Wait until the reads are paid for, so that the driver may look into the shard."""
+        self.connection.pace.settle(self.task.range.shard_id)
+
+
 def read_range(connection: StreamAccess, task: ReadTask) -> Iterator[pa.RecordBatch]:
-    """The range's rows, in order.
+    """The range's rows, in order. Raises what `record_pages` raises."""
+    rows = RangeRows(connection, task)
+    for records in record_pages(connection, task):
+        yield from rows.batches(records)
+    rows.report()
+    rows.settle()
+
+
+def record_pages(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[StreamRecord]]:
+    """The stream records of the range, in order, a page at a time.
 
     Raises DataGap, StreamUnavailable if its end does not come within our patience, and what Stream raises.
     """
-    shard_id = task.range.shard_id
-    strays = StrayFilter(keys_inside(task.range.hash_key_range), task.placement)
-    rows = Rows(task.stream, own_id(shard_id), strays)
-    connection.pace.owe(shard_id, task.debt)
+    connection.pace.owe(task.range.shard_id, task.debt)
     try:
-        for records in _records(connection, task):
-            yield from rows.batches(records, _after(task.range), _up_to(task.range))
+        yield from _records(connection, task)
     except ShardNotFound as gone:
         _lost(connection, task, f"the shard is gone: {gone}")
-    _report(connection, rows)
-    connection.pace.settle(shard_id)
-
-
-def _report(connection: StreamAccess, rows: Rows) -> None:
-    counts = {"dropped_out_of_range": rows.strays.dropped, "delivered_whole": rows.delivered_whole}
-    if any(counts.values()):
-        told = {name: count for name, count in counts.items() if count}
-        connection.log.warning("aggregates not expanded", shard_id=rows.shard_id, **told)
-    for why, user_records in rows.strays.kept.items():
-        connection.log.info(
-            "aggregates outside their shard's hash key range are kept",
-            shard_id=rows.shard_id,
-            why=why.value,
-            user_records=user_records,
-        )
 
 
 def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[StreamRecord]]:
-    """The stream records of the range, a page at a time."""
     wanted = task.range
     verify = wanted.verify and not _is_verified(connection, task)
     pages = read_pages(
         connection,
         wanted.shard_id,
         _open_at(wanted, verify),
-        lambda: _limit(task, fetched),
+        lambda: _limit(task, fetched, record_bytes),
         first_call_waited=task.first_call_waited,
     )
-    fetched = 0
+    fetched, record_bytes = 0, task.record_bytes
     progress_at = connection.clock.steady()
     for page in pages:
         fetched += len(page.records)
+        record_bytes = mean_bytes(page) or record_bytes
         records: Sequence[StreamRecord] = page.records
         if verify and records:
             records = _after_begin(connection, task, records)
@@ -134,16 +172,16 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
         _lost(connection, task, f"the shard ended before record {wanted.end}, the last of this batch")
 
 
-def _limit(task: ReadTask, fetched: int) -> int:
-    """How many records to ask for: as many as are expected, if that is known, then as many again as were read, so that
-    at most half are read in vain.
+def _limit(task: ReadTask, fetched: int, record_bytes: int | None) -> int:
+    """How many records to ask for: about PAGE_BYTES of them, and at most as many as are expected, if that is known,
+    then as many again as were read, so that at most half are read in vain.
     """
-    if task.expected is None:
-        return POLL_LIMIT_MAX
-    opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER
-    expected = task.expected + opened_at_one_read
-    wanted = expected - fetched if fetched < expected else fetched
-    return max(1, min(wanted, POLL_LIMIT_MAX))  # a shard that has just ended may have none
+    most = POLL_LIMIT_MAX if record_bytes is None else PAGE_BYTES // record_bytes
+    if task.expected is not None:
+        opened_at_one_read = _open_at(task.range, task.range.verify).type is IteratorType.AT_SEQUENCE_NUMBER
+        expected = task.expected + opened_at_one_read
+        most = min(most, expected - fetched if fetched < expected else fetched)
+    return max(1, min(most, POLL_LIMIT_MAX))  # a shard that has just ended may have none
 
 
 def _tell_of_trimmed_end(connection: StreamAccess, task: ReadTask) -> None:

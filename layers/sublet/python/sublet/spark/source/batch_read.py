@@ -15,16 +15,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sublet.spark.options import Options
-from sublet.spark.plain_errors import plain_items, plainly
-from sublet.spark.read.reading import access_for, read_range
+from sublet.spark.plain_errors import plainly
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
-from sublet.spark.source.stream_read import Connect, ConnectStreams, TaskPartition
+from sublet.spark.source.stream_read import Connect, ConnectStreams, TaskPartition, partitions
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class BatchReader(DataSourceReader):
-    """Plans once per scan, on the driver; each shard is a partition."""
+    """Plans once per scan, on the driver."""
 
     def __init__(self, options: Options, connect_driver: ConnectStreams, connect_task: Connect) -> None:
         self._options = options
@@ -37,14 +36,13 @@ class BatchReader(DataSourceReader):
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
         access = self._connect_driver(self._options)
-        return [TaskPartition(task) for task in plan_batch(access, self._options, self._wanted)]
+        return partitions(plan_batch(access, self._options, self._wanted), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields no rows for a partition of Spark's own class, which Spark makes for a scan without partitions."""
         if not isinstance(partition, TaskPartition):
             return iter(())
-        task = partition.task
-        return plain_items(read_range(access_for(task, self._options, self._connect_task), task))
+        return partition.read(self._options, self._connect_task)
 
     def _push_filters(self, filters: list[Any]) -> Iterable[Any]:
         """Returns the filters that Spark must apply itself: all but those on shardId and stream."""

@@ -76,8 +76,8 @@ class StreamPlanner:
         self._targets: Mapping[str, ShardPeek] | None = None
         self._targets_at = access.clock.now()
         self._losses = Losses(access, options, self._peeker)
-        self._counted: Mapping[tuple[str, str | None], int] = {}
-        """How many stream records the last plan found, by the shard and the batch's end in the shard."""
+        self._peeked: Mapping[tuple[str, str | None], ShardPeek] = {}
+        """What the last plan found, by the shard and the batch's end in the shard."""
         self._called: Sequence[str] = ()
         """Shards whose tasks' first calls were counted when they were planned."""
 
@@ -145,10 +145,9 @@ class StreamPlanner:
         self._tell_of_idle_shards(shards, peeks, now)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
             self._list_at = clock.steady()  # its children are needed next
-        self._counted = {
-            (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek.records
+        self._peeked = {
+            (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek
             for shard_id, peek in peeks.items()
-            if peek.records is not None
         }
         looked_at = now if self._targets is None else self._targets_at
         end = next_offset(start, beginning, peeks, gone, looked_at=looked_at, placement=self._placement)
@@ -172,19 +171,21 @@ class StreamPlanner:
         for each in planned:
             pace.wait_for_call(each.shard_id)
         self._called = [each.shard_id for each in planned]
-        return [
-            ReadTask(
-                end.stream,
-                each,
-                self._options.fail_on_data_loss,
-                debt=pace.debt(each.shard_id),
-                first_call_waited=True,
-                expected=self._counted.get((each.shard_id, each.end)),
-                placement=end.placement,
-                stream_arn=self._options.stream_arn,
-            )
-            for each in planned
-        ]
+        return [self._task(each, end) for each in planned]
+
+    def _task(self, one: ShardRange, end: StreamOffset) -> ReadTask:
+        found = self._peeked.get((one.shard_id, one.end), ShardPeek(None))
+        return ReadTask(
+            end.stream,
+            one,
+            self._options.fail_on_data_loss,
+            debt=self._access.pace.debt(one.shard_id),
+            first_call_waited=True,
+            expected=found.records,
+            placement=end.placement,
+            stream_arn=self._options.stream_arn,
+            record_bytes=found.record_bytes,
+        )
 
     def _list(self) -> Iterable[Shard]:
         before = self._shards

@@ -19,9 +19,11 @@ from sublet.spark.keeper.keeper_thread import KeeperThread
 from sublet.spark.options import Options
 from sublet.spark.plain_errors import plain_items, plainly
 from sublet.spark.plan.offsets import damaged_offset, offset_from_json, offset_to_json
+from sublet.spark.plan.partitions import partitions_of
 from sublet.spark.read.connection import StreamAccess, StreamsAccess
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
-from sublet.spark.read.reading import ReadTask, access_for, read_range
+from sublet.spark.read.reading import ReadTask, access_for, weights_of
+from sublet.spark.read.side_by_side import read_side_by_side
 from sublet.spark.release import (
     ReadAllAvailable,
     ReadLimit,
@@ -46,11 +48,20 @@ applied.
 
 
 class TaskPartition(InputPartition):
-    """A task on its way to an executor."""
+    """What one of Spark's tasks reads, on its way to an executor."""
 
-    def __init__(self, task: ReadTask) -> None:
-        super().__init__(task)
-        self.task = task
+    def __init__(self, tasks: Sequence[ReadTask]) -> None:
+        super().__init__(tasks)
+        self.tasks = tasks
+
+    def read(self, options: Options, connect: Connect) -> Iterator[pa.RecordBatch]:
+        return plain_items(read_side_by_side(self.tasks, lambda task: access_for(task, options, connect)))
+
+
+def partitions(tasks: Sequence[ReadTask], options: Options) -> Sequence[TaskPartition]:
+    """Divides the tasks among as many of Spark's as the options say."""
+    parts = partitions_of(weights_of(tasks), options.max_partitions)
+    return [TaskPartition([tasks[place] for place in places]) for places in parts]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -118,13 +129,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        tasks = self._query().tasks(offset_from_json(start), offset_from_json(end))
-        return [TaskPartition(task) for task in tasks]
+        return partitions(self._query().tasks(offset_from_json(start), offset_from_json(end)), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
-        task = partition.task
-        return plain_items(read_range(access_for(task, self._options, self._connect_task), task))
+        return partition.read(self._options, self._connect_task)
 
     @plainly
     def stop(self) -> None:
