@@ -14,7 +14,7 @@ from sublet.errors import SettingsError
 from sublet.settings import StartPosition, StreamChoice
 from sublet.spark.options import Leases
 from sublet.spark.pipeline.command import add_arguments, settings_of
-from sublet.spark.pipeline.settings import Sink
+from sublet.spark.pipeline.settings import Sink, in_partitions
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
 
 TIMEOUT_MIN = 5
@@ -23,7 +23,11 @@ TIMEOUT_MIN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineArguments:
-    """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes at either end."""
+    """The construct's properties of the same names; prefixes are keys in `bucket`, without slashes at either end.
+
+    slots  how many of Spark's tasks may run at once. A run does not see that itself, because it begins without
+           executors
+    """
 
     name: str
     stream: kinesis.IStream | None
@@ -39,6 +43,7 @@ class PipelineArguments:
     leases: Leases
     start: StartPosition | None
     options: Mapping[str, str]
+    slots: int
     timeout_minutes: int
 
     @property
@@ -104,7 +109,7 @@ class PipelineArguments:
             "leases": str(self.leases) if self.leases is not Leases.NONE else None,
             "start": str(self.start) if self.start else None,
         }
-        options = {**self.options, "streamArn": stream_arn}
+        options = {**in_partitions(self.options, self.slots), "streamArn": stream_arn}
         return ["--available-now", "--metrics", *_flags(given.items()), *_options(options.items())]
 
 

@@ -66,6 +66,11 @@ class Fleet:
             raise SettingsError("executors_max", self.executors_max, "1 to 1000")
 
     @property
+    def slots(self) -> int:
+        """How many tasks run at once, at most."""
+        return self.executors_max * self.executor.cores
+
+    @property
     def capacity(self) -> tuple[str, str, str]:
         """The most that a run can use at once, as EMR writes it: cores, memory, disk."""
         cores = self.driver.cores + self.executors_max * self.executor.cores

@@ -160,6 +160,7 @@ class SparkPipeline(Construct):
             leases=leases,
             start=start,
             options=options or {},
+            slots=self.fleet.slots,
             timeout_minutes=int((run_timeout or Duration.hours(6)).to_minutes()),
         )
         self.arguments.check()

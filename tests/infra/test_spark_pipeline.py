@@ -267,6 +267,13 @@ def test_application_capacity_equals_the_sum_of_its_workers(make: Make) -> None:
         assert memory * 1024 - 2 < heap * share <= memory * 1024
 
 
+@pytest.mark.parametrize(("own", "told"), [({}, "12"), ({"maxPartitions": "5"}, "5"), ({"MAXPARTITIONS": "5"}, "5")])
+def test_run_reads_in_as_many_tasks_as_its_executors_have_cores(make: Make, own: dict[str, str], told: str) -> None:
+    template = Template.from_stack(make(executor=WorkerSize(4, 16), executors_max=3, options=own))
+    names = {name.lower(): text for name, text in arguments(template).options.items()}
+    assert names["maxpartitions"] == told
+
+
 def test_a_run_is_started_once_for_each_time_that_is_due(template: Template) -> None:
     schedule = only(template, "AWS::Scheduler::Schedule")
     assert schedule["ScheduleExpression"] == "rate(1 hour)"
@@ -321,6 +328,7 @@ def test_job_run_gets_the_constructs_properties(make: Make, parts: Path) -> None
             "stream": "orders",
             "startPosition": "LATEST",
             "maxSpanPerTrigger": "5m",
+            "maxPartitions": "8",
             "streamArn": STREAM_ARN,
             "availableNow": "true",
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -85,7 +85,7 @@ def tasks(shards: int, **how: timedelta) -> list[ReadTask]:
     ]
 
 
-def read(shards: Shards, count: int, **how: int) -> Iterator[pa.RecordBatch]:
+def read(shards: Shards, count: int, **how: int) -> Generator[pa.RecordBatch, None, None]:
     own = access(shards)
     return read_side_by_side(tasks(count), lambda _: own, **how)
 
@@ -101,7 +101,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 def by_shard(batches: Sequence[pa.RecordBatch]) -> dict[str, list[int]]:
-    found = defaultdict(list)
+    found: defaultdict[str, list[int]] = defaultdict(list)
     for batch in batches:
         [shard_id] = set(batch.column("shardId").to_pylist())
         found[shard_id] += map(int, batch.column("sequenceNumber").to_pylist())
@@ -204,7 +204,7 @@ def test_threads_end_with_a_generator_that_is_not_read_to_its_end() -> None:
     batches = read_side_by_side([*tasks(1), late], lambda _: own, memory=1_000_000)
     next(batches)
     assert len(reading_threads()) == 2
-    batches.close()  # type: ignore[attr-defined]
+    batches.close()
     assert reading_threads() == []
 
 

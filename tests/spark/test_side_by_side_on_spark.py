@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from infra.local import EmbeddedAws
@@ -108,21 +107,21 @@ def test_a_limit_leaves_no_thread(spark: SparkSession, stream: str) -> None:
 def test_a_cancelled_query_leaves_no_thread(spark: SparkSession, stream: str) -> None:
     """Its task waits for records that never come."""
     ends = json.dumps({f"shardId-{shard:012}": "9" * 56 for shard in range(SHARDS)})
-    before = busiest_worker(spark)
+    assert busiest_worker(spark) < SHARDS
     rows = read(spark, stream, endCheckpoints=ends, patience="1h")
-    failures: list[PySparkException] = []
+    failures: list[Exception] = []
 
     def count() -> None:
         try:
             rows.count()
-        except PySparkException as failure:
+        except Exception as failure:  # noqa: BLE001 -- Spark's or Py4J's
             failures.append(failure)
 
     query = threading.Thread(target=count)
     query.start()
-    assert soon(lambda: busiest_worker(spark) >= before + SHARDS)
+    assert soon(lambda: busiest_worker(spark) > SHARDS)
     spark.sparkContext.cancelAllJobs()
     query.join()
     assert failures
-    assert soon(lambda: busiest_worker(spark) <= before)
+    assert soon(lambda: busiest_worker(spark) < SHARDS)
     assert not is_left(spark)

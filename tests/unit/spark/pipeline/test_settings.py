@@ -11,7 +11,7 @@ import pytest
 from sublet.errors import SettingsError
 from sublet.operate.cli import main as command_line
 from sublet.spark.pipeline import command
-from sublet.spark.pipeline.settings import PipelineSettings, Sink
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, in_partitions
 
 NAMED = ("--stream", "orders", "--output", "lake/")
 
@@ -51,6 +51,11 @@ def test_pipeline_settings_follow_the_command_line() -> None:
     }
     assert given.spark == {"spark.driver.memory": "4g"}
     assert (given.schema, given.transform) == ("a INT", "orders:tables")
+
+
+def test_pipeline_reads_in_as_many_tasks_as_there_are_slots_unless_told() -> None:
+    assert in_partitions({"stream": "orders"}, 16) == {"stream": "orders", "maxPartitions": "16"}
+    assert in_partitions({"MaxPartitions": "3"}, 16) == {"MaxPartitions": "3"}
 
 
 def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:

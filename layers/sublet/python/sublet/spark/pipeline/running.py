@@ -24,7 +24,7 @@ from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.session import cause_of, display_for, session
-from sublet.spark.pipeline.settings import PipelineSettings
+from sublet.spark.pipeline.settings import PipelineSettings, in_partitions
 from sublet.spark.pipeline.tables import Tables, open_tables
 from sublet.spark.pipeline.tally import BatchDone, ProgressDisplay, RunTally, summary_lines
 from sublet.spark.pipeline.transforming import load_transform
@@ -113,7 +113,8 @@ def run_pipeline(
 
 
 def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:
-    rows = spark.readStream.format("sublet").options(**settings.options).load()
+    options = in_partitions(settings.options, spark.sparkContext.defaultParallelism)
+    rows = spark.readStream.format("sublet").options(**options).load()
     writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", settings.checkpoint)
     if settings.every is not None:
         writer = writer.trigger(processingTime=f"{settings.every.total_seconds()} seconds")

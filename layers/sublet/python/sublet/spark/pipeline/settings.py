@@ -17,6 +17,8 @@ SPAN_DEFAULT = "10m"
 
 _LIMITS = frozenset(option.name.lower() for option in OPTIONS if option.name.endswith("PerTrigger"))
 
+MAX_PARTITIONS = "maxPartitions"
+
 CHECKPOINT = "_checkpoint"
 """The checkpoint's folder, in the output by default. Readers of tables ignore names with a leading underscore."""
 
@@ -104,6 +106,12 @@ def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: 
         options["checkpointLocation"] = checkpoint
     parse_options(options, UseOfLeases.STREAM)
     return options
+
+
+def in_partitions(options: Mapping[str, str], slots: int) -> dict[str, str]:
+    """The source's options, with a batch read in as many tasks as run at once, unless they say in how many."""
+    is_given = MAX_PARTITIONS.lower() in {name.lower() for name in options}
+    return {**options, **({} if is_given else {MAX_PARTITIONS: str(slots)})}
 
 
 def pairs(setting: str, texts: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ memory, and few pages: all share one budget. The threads end with the generator,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -51,7 +51,7 @@ class _Done(NamedTuple):
 
 def read_side_by_side(
     tasks: Sequence[ReadTask], access: Access, *, memory: int = TASK_BYTES, at_once: int = AT_ONCE
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """The rows of all ranges. Raises what `read_range` raises for the first that fails; the others are not read on."""
     if len(tasks) == 1:
         yield from read_range(access(tasks[0]), tasks[0])
