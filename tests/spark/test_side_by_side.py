@@ -130,7 +130,7 @@ def test_source_reads_all_shards_in_as_many_partitions_as_the_option_says() -> N
     reader = StreamReader(own, lambda _: driver, lambda _: None, lambda _: None, lambda _: task)
     start = reader.initialOffset()
     parts = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
-    assert sorted(len(part.tasks) for part in parts) == [2, 3]  # type: ignore[attr-defined]
+    assert sorted(len(part.tasks) for part in parts) == [2, 3]
     rows = [row for part in parts for batch in reader.read(part) for row in batch.column("data").to_pylist()]
     assert sorted(map(int, rows)) == list(range(200))
 
