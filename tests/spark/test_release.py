@@ -168,7 +168,7 @@ def test_available_now_reads_through_a_reshard_and_stops_at_its_targets() -> Non
         spark.commit(spark.run())
         query.clock.sleep(SECOND)
     assert sorted(spark.all_rows) == sorted(wanted)
-    assert spark.committed > 3
+    assert spark.committed >= len(wanted) / 20  # no batch exceeds the limit
 
 
 def test_asked_for_an_offset_before_it_knows_where_the_query_is_it_refuses() -> None:

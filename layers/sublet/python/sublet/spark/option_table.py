@@ -153,8 +153,9 @@ OPTIONS = (
         values.count,
         None,
         (UseOfLeases.STREAM,),
-        "The most rows in one batch, divided evenly among the shards; an aggregate is never split, and each shard "
-        "may contribute one. The driver counts them, so all data is read twice.",
+        "The most rows in one batch. Each shard has an even part, and what idle ones leave goes to those that have more, "
+        "by what waits there. An aggregate is never split, and each shard may contribute one. The driver counts the "
+        "rows, so all data is read twice.",
     ),
     Option(
         "maxBytesPerTrigger",

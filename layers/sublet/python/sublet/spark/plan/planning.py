@@ -47,6 +47,7 @@ class ShardPeek:
     quiet_until  nothing beyond the position arrived before this time; only if there is nothing to read now
     walked       how many calls it took to prove that
     record_bytes  the size of the stream records that were looked at, if any were
+    waiting      about how many more rows, or bytes, a higher limit would admit
     """
 
     end: ReadTo | Ended | None
@@ -58,6 +59,7 @@ class ShardPeek:
     rows: int | None = None
     bytes: int | None = None
     record_bytes: int | None = None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Remembers records read beyond a batch's end for the next batch, without their da
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
@@ -25,6 +25,8 @@ from sublet.spark.plan.strays import is_sent_again
 from sublet.spark.read.pages import Limit
 from sublet.spark.read.positions import is_at_tip, is_beyond, opening
 
+_SECOND = timedelta(seconds=1)
+
 BYTES_A_RECORD = 1024
 """The size of a record that is assumed until some records are known."""
 
@@ -42,6 +44,15 @@ class BatchShare:
     @property
     def counts(self) -> bool:
         return self.records is not None or self.bytes is not None
+
+    def used_by(self, peek: ShardPeek) -> int:
+        """How much of a limit that counts the look has admitted."""
+        return (peek.rows if self.records is not None else peek.bytes) or 0
+
+    def and_more(self, peek: ShardPeek, more: int) -> BatchShare:
+        """A limit of the same kind, of what the look has admitted and so much more."""
+        total = self.used_by(peek) + more
+        return BatchShare(records=total) if self.records is not None else BatchShare(bytes=total)
 
 
 NO_LIMIT = BatchShare()
@@ -72,6 +83,10 @@ class _Size:
             left.append(ceil((share.bytes - self.bytes) / max(each, 1)) + 1)  # and one too many
         return max(min(left), 1)
 
+    def of(self, share: BatchShare) -> int:
+        """In the share's unit."""
+        return self.rows if share.records is not None else self.bytes
+
     def is_over(self, share: BatchShare) -> bool:
         return self.rows > (share.records or self.rows) or self.bytes > (share.bytes or self.bytes)
 
@@ -94,6 +109,25 @@ class _Counted:
         return replace(self.size, rows=0) if is_dropped else self.size
 
 
+@dataclass(frozen=True, slots=True)
+class _LastPage:
+    """A page that is followed by others: its size, and about how many pages like it are left up to the tip."""
+
+    size: _Size
+    times_behind: float
+
+    @classmethod
+    def of(cls, page: Page, limit: int, counted: Sequence[_Counted]) -> _LastPage | None:
+        """`counted`: the page's records, if any. A full page may be followed by more of the same millisecond."""
+        is_full = len(page.records) >= limit
+        behind = timedelta(milliseconds=page.millis_behind_latest)
+        if page.is_shard_end or not counted or not (is_full or behind):
+            return None
+        first, last = page.records[0], page.records[-1]
+        span = max(last.approximate_arrival_timestamp - first.approximate_arrival_timestamp, _SECOND)
+        return cls(sum((each.size for each in counted), _Size()), max(behind / span, 1.0 if is_full else 0.0))
+
+
 @dataclass(slots=True)
 class ShardCount:
     """One shard's count, from `position` on, where the next batch begins if it continues the last one.
@@ -114,6 +148,11 @@ class ShardCount:
     _is_ended: bool = False
     _seen: _Size = _Size()
     _limit: int = 1
+    _size: _Size = _Size()
+    """What the batch has so far, up to `_last`."""
+    _last: ReadTo | None = None
+    _page: _LastPage | None = None
+    """None: nothing follows the last page."""
 
     def __post_init__(self) -> None:
         self._pages = self.pages_from(opening(self.position, self.quiet_until), lambda: self._limit)
@@ -127,37 +166,55 @@ class ShardCount:
 
     def admit(self, share: BatchShare, now: datetime, placement: Placement) -> ShardPeek:
         """Where a batch with this share ends. At least one stream record is admitted."""
-        size, last = _Size(), None
+        self._size, self._last = _Size(), None
         self._walked, self.tip_at = 0, None
-        while self._has_next(size, share):
-            at, one = self._ahead[0].at, self._ahead[0].delivered(placement)
-            if last is not None and (size + one).is_over(share):
-                return self._up_to(last, size, now)
-            self._ahead.popleft()
-            size, last = size + one, at
-            if size.uses_up(share):
-                return self._up_to(last, size, now)
-        if self._is_ended:
-            return ShardPeek(
-                Ended(), records=size.records, rows=size.rows, bytes=size.bytes, record_bytes=size.record_bytes
-            )
-        if last is not None:
-            return self._up_to(last, size)
-        self.tip_at = now
-        return ShardPeek(None, caught_up=True, quiet_until=self.quiet_until, walked=self._walked, rows=0, bytes=0)
+        return self.admit_more(share, now, placement)
 
-    def _up_to(self, last: ReadTo, size: _Size, now: datetime | None = None) -> ShardPeek:
-        """`now`: given if more records follow."""
+    def admit_more(self, share: BatchShare, now: datetime, placement: Placement) -> ShardPeek:
+        """Where the same batch ends with a larger share."""
+        while self._has_next(share):
+            at, one = self._ahead[0].at, self._ahead[0].delivered(placement)
+            if self._last is not None and (self._size + one).is_over(share):
+                return self._up_to(self._last, share, now)
+            self._ahead.popleft()
+            self._size, self._last = self._size + one, at
+            if self._size.uses_up(share):
+                return self._up_to(self._last, share, now)
+        if self._is_ended:
+            return self._found(Ended())
+        if self._last is not None:
+            return self._up_to(self._last, share)
+        self.tip_at = now
+        return replace(self._found(None), caught_up=True, quiet_until=self.quiet_until, walked=self._walked)
+
+    def _up_to(self, last: ReadTo, share: BatchShare, now: datetime | None = None) -> ShardPeek:
+        """`now`: given if more records may follow."""
         self.position, self.quiet_until = last, None
         lag = timedelta(0) if now is None or last.arrived is None else max(now - last.arrived, timedelta(0))
+        return replace(self._found(last), lag=lag, waiting=0 if now is None else self._waiting(share))
+
+    def _found(self, end: ReadTo | Ended | None) -> ShardPeek:
+        size = self._size
         return ShardPeek(
-            last, lag=lag, records=size.records, rows=size.rows, bytes=size.bytes, record_bytes=size.record_bytes
+            end,
+            records=None if end is None else size.records,
+            rows=size.rows,
+            bytes=size.bytes,
+            record_bytes=size.record_bytes,
         )
 
-    def _has_next(self, size: _Size, share: BatchShare) -> bool:
+    def _waiting(self, share: BatchShare) -> int:
+        """What is counted ahead, and beyond that, as much for each second up to the tip as the last page has for its
+        own.
+        """
+        ahead = sum(each.size.of(share) for each in self._ahead)
+        page = self._page
+        return ahead if page is None else ahead + ceil(page.size.of(share) * page.times_behind)
+
+    def _has_next(self, share: BatchShare) -> bool:
         """False at the shard's tip and end."""
         while not self._ahead and not self._is_ended:
-            self._limit = size.left_of(share, self._seen)
+            self._limit = self._size.left_of(share, self._seen)
             page = next(self._pages)
             self._walked += 1
             if not page.records:
@@ -166,6 +223,7 @@ class ShardCount:
                 if is_beyond(record, self.position):
                     self._look_at(record)
             self._is_ended = page.is_shard_end
+            self._page = _LastPage.of(page, self._limit, self._ahead)
             if is_at_tip(page):
                 break
         return bool(self._ahead)

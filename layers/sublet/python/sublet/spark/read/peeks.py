@@ -116,6 +116,10 @@ class Peeker:
             return peek
         return ShardPeek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
 
+    def look_further(self, shard: Shard, share: BatchShare, placement: Placement = NOT_DESCRIBED) -> ShardPeek:
+        """Where the last look's batch ends with a larger share of a limit that counts. Only if more waits there."""
+        return self._counts[shard.shard_id].admit_more(share, self._connection.clock.now(), placement)
+
     def tip(self, shard: Shard, position: Begin, quiet_until: datetime | None = None) -> ShardPeek:
         """The last record that arrived before now. The page that shows it is empty, or its records arrived later."""
         self._note_quiet(shard.shard_id, position, quiet_until)

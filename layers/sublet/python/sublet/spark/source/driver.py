@@ -17,7 +17,7 @@ from sublet.spark.options import Options
 from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Ended, Offset, StreamOffset, as_of_one, as_of_several
 from sublet.spark.plan.planning import ShardRange
-from sublet.spark.plan.sharing import parts, unread_shards
+from sublet.spark.plan.sharing import Admitted, parts, shared_rest, unread_shards
 from sublet.spark.read.connection import StreamsAccess, of_stream
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import LOOKBACK
@@ -25,10 +25,13 @@ from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.discovery import Starts, StreamDiscovery
 from sublet.spark.source.losses import tell_of_gap
 from sublet.spark.source.portion import Portion, QueriedStream
-from sublet.spark.source.stream_planner import StreamPlanner
+from sublet.spark.source.stream_planner import StreamLook, StreamPlanner
 
 AT_ONCE = 16
 """How many streams to ask at the same time. Each looks into several of its shards at once."""
+
+ROUNDS = 3
+"""How often the rest of a limit is given out. Each round finds out whether as much waited as it seemed."""
 
 T = TypeVar("T")
 
@@ -95,9 +98,11 @@ class QueryDriver:
         begins = self._of_each(planners, lambda key, planner: planner.begin(before.streams.get(key)))
         self._portion.committed(before)
         shares = self._shares(planners, before, limit)
-        plans = self._of_each(
-            {key: planners[key] for key in begins}, lambda key, planner: planner.plan(begins[key], shares[key])
+        looks = self._of_each(
+            {key: planners[key] for key in begins}, lambda key, planner: planner.look(begins[key], shares[key])
         )
+        looks = self._look_further(planners, looks, limit)
+        plans = self._of_each({key: planners[key] for key in looks}, lambda key, planner: planner.plan(looks[key]))
         self._looks = {key: look for plan in plans.values() for key, look in plan.looks.items()}
         self._portion.looked(self._looks)
         ends = {key: plan.end for key, plan in plans.items() if plan.end.shards}
@@ -157,6 +162,27 @@ class QueryDriver:
         weights = unread_shards(before, streams, self._portion.is_ours)
         records, sizes = parts(limit.records, weights), parts(limit.bytes, weights)
         return {key: BatchShare(records[key], sizes[key], limit.span) for key in weights}
+
+    def _look_further(
+        self,
+        planners: Mapping[StreamKey | None, StreamPlanner],
+        looks: dict[StreamKey | None, StreamLook],
+        limit: BatchShare,
+    ) -> dict[StreamKey | None, StreamLook]:
+        """Gives what idle shards leave of the limit to shards that have more, in a few rounds, because only a look
+        shows how much that is.
+        """
+        total = limit.records or limit.bytes
+        for _ in range(ROUNDS if total else 0):
+            peeks = {shard_id: peek for look in looks.values() for shard_id, peek in look.peeks.items()}
+            found = {shard_id: Admitted(limit.used_by(peek), peek.waiting) for shard_id, peek in peeks.items()}
+            more = shared_rest(total or 0, found)
+            asked = {key: planners[key] for key, look in looks.items() if more.keys() & look.peeks.keys()}
+            if not asked:
+                break
+            again = self._of_each(asked, lambda key, planner: planner.look_further(looks[key], limit, more))  # noqa: B023 - called right here
+            looks = {**{key: look for key, look in looks.items() if key not in asked}, **again}
+        return looks
 
     def _of_each(
         self,

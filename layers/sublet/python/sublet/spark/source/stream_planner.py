@@ -55,6 +55,24 @@ class StreamPlan(NamedTuple):
     looks: Mapping[str, ShardLook]
 
 
+class StreamLook(NamedTuple):
+    """What a plan has found in a stream so far.
+
+    start      where the batch begins
+    shards     of `start` and of `beginning`, those that the batch begins to read
+    gone       shards of `start` that the stream no longer has
+    peeks      of the shards that were looked into
+    at         the time of the look
+    """
+
+    start: StreamOffset
+    shards: Mapping[str, ShardOffset]
+    beginning: Mapping[str, ShardOffset]
+    gone: Collection[str]
+    peeks: Mapping[str, ShardPeek]
+    at: datetime
+
+
 class StreamPlanner:
     """Plans the batches of one stream of a query. Only one thread at a time may call it."""
 
@@ -122,35 +140,50 @@ class StreamPlanner:
         self._check(start)
         return start
 
-    def plan(self, start: StreamOffset, limit: BatchShare) -> StreamPlan:
-        """Plans the stream's part of a batch. `limit`: of that part. Raises StreamRecreated, DataGap, and what Stream
+    def look(self, start: StreamOffset, limit: BatchShare) -> StreamLook:
+        """Looks into the stream. `limit`: of its part of the batch. Raises StreamRecreated, DataGap, and what Stream
         raises.
         """
-        clock = self._access.clock
-        is_due = clock.steady() >= self._list_at
+        is_due = self._access.clock.steady() >= self._list_at
         if is_due or not start.shards or self._portion.is_unlisted(self._queried.key, self._shards):
             self._list()
         self._placement = self._described.placement(start.placement)
         self._check(start)  # the listing may have shown that the stream is another one
-        now = clock.now()
+        now = self._access.clock.now()
         denied = self._denied(start)
         beginning = self._beginning(start, denied, now)
         shards = {**start.shards, **beginning}
-        if not shards:
-            return StreamPlan(start, {})
         gone = start.shards.keys() & denied
         self._tell_of_unread_shards(start, beginning, gone)
         unfinished = {key: shard for key, shard in shards.items() if key not in gone and not _is_ended(shard)}
-        peeks = self._peek_all(unfinished, limit)
-        self._tell_of_idle_shards(shards, peeks, now)
+        return StreamLook(start, shards, beginning, gone, self._peek_all(unfinished, limit), now)
+
+    def look_further(self, look: StreamLook, limit: BatchShare, more: Mapping[str, int]) -> StreamLook:
+        """Admits more of some shards. `limit`: says what is counted; `more`: how much of it, by shard. Leaves out
+        shards of other streams.
+        """
+        again = sorted(more.keys() & look.peeks.keys())
+        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(again) or 1)) as pool:
+            peeks = pool.map(
+                lambda shard_id: self._look_further(shard_id, limit.and_more(look.peeks[shard_id], more[shard_id])),
+                again,
+            )
+            return look._replace(peeks={**look.peeks, **dict(zip(again, peeks, strict=True))})
+
+    def plan(self, look: StreamLook) -> StreamPlan:
+        """Plans the stream's part of a batch."""
+        start, shards, peeks = look.start, look.shards, look.peeks
+        if not shards:
+            return StreamPlan(start, {})
+        self._tell_of_idle_shards(shards, peeks, look.at)
         if any(isinstance(peek.end, Ended) for peek in peeks.values()):
-            self._list_at = clock.steady()  # its children are needed next
+            self._list_at = self._access.clock.steady()  # its children are needed next
         self._peeked = {
             (shard_id, peek.end.sequence_number if isinstance(peek.end, ReadTo) else None): peek
             for shard_id, peek in peeks.items()
         }
-        looked_at = now if self._targets is None else self._targets_at
-        end = next_offset(start, beginning, peeks, gone, looked_at=looked_at, placement=self._placement)
+        looked_at = look.at if self._targets is None else self._targets_at
+        end = next_offset(start, look.beginning, peeks, look.gone, looked_at=looked_at, placement=self._placement)
         return StreamPlan(end, looks_of(shards, peeks, looked_at))
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> Sequence[ShardRange]:
@@ -278,8 +311,12 @@ class StreamPlanner:
             return ShardPeek(None, caught_up=True)
         if share == NO_LIMIT:
             return ShardPeek(target.end, caught_up=True)
-        peek = self._look(shard, place, share)
-        return replace(peek, end=_earlier(peek.end, target.end))
+        return _up_to(self._look(shard, place, share), target.end)
+
+    def _look_further(self, shard_id: str, share: BatchShare) -> ShardPeek:
+        peek = self._peeker.look_further(self._shards[shard_id], share, self._placement)
+        target = None if self._targets is None else self._targets[shard_id].end
+        return peek if target is None else _up_to(peek, target)
 
 
 def _is_ended(shard: ShardOffset) -> bool:
@@ -307,9 +344,9 @@ def _has_reached(position: Begin, target: ReadTo | Ended) -> bool:
     return position.at is not None and target.arrived is not None and target.arrived < position.at
 
 
-def _earlier(end: ReadTo | Ended | None, target: ReadTo | Ended) -> ReadTo | Ended | None:
-    if end is None or isinstance(target, Ended):
-        return end
-    if isinstance(end, Ended):
-        return target
-    return end if int(end.sequence_number) < int(target.sequence_number) else target
+def _up_to(peek: ShardPeek, target: ReadTo | Ended) -> ShardPeek:
+    """The look, ended at the target if that comes first."""
+    if peek.end is None or isinstance(target, Ended):
+        return peek
+    is_before = isinstance(peek.end, ReadTo) and int(peek.end.sequence_number) < int(target.sequence_number)
+    return peek if is_before else replace(peek, end=target, waiting=0)
