@@ -98,7 +98,7 @@ def test_busy_shards_share_what_is_left_by_what_waits_in_each() -> None:
     assert query.stream.fetched_bytes <= AT_MOST * 8000 * 100
 
 
-def test_what_idle_shards_leave_of_a_limit_in_bytes_is_shared_too() -> None:
+def test_limit_in_bytes_is_shared_by_need_too() -> None:
     query = memory_query(8)
     put_into(query, [3000, *[1] * 7], size=KB)
     found = batches(query, BatchShare(bytes=512 * KB))

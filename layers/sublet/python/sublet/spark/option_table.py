@@ -153,9 +153,9 @@ OPTIONS = (
         values.count,
         None,
         (UseOfLeases.STREAM,),
-        "The most rows in one batch. Each shard has an even part, and what idle ones leave goes to those that have more, "
-        "by what waits there. An aggregate is never split, and each shard may contribute one. The driver counts the "
-        "rows, so all data is read twice.",
+        "The most rows in one batch. Each shard has an even part, and what idle ones leave goes to those that have "
+        "more, by what waits there. An aggregate is never split, and each shard may contribute one. The driver counts "
+        "the rows, so all data is read twice.",
     ),
     Option(
         "maxBytesPerTrigger",
