@@ -7,50 +7,82 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from infra.local.deploy import AwsToDeployTo
 from infra.local.embedded import ACCOUNT, REGION, embedded_aws
-from tests.acceptance.account import NotReady, check_bootstrapped, real_account
-from tests.acceptance.price import BESIDE_IDLE, estimate
-from tests.acceptance.run import Verdict, run
-from tests.acceptance.stage import TAG, Plan
+from tests.acceptance.account import Account, NotReady, answered, check_bootstrapped, real_account
+from tests.acceptance.belongings import TAG, Belongings
+from tests.acceptance.credentials import CredentialsTooShort, check_they_last, lifetime
+from tests.acceptance.leftovers import NamesTaken, check_names_are_free, remove_tagged, tagged
+from tests.acceptance.price import BESIDE_IDLE
+from tests.acceptance.run import Outcome, Verdict, run
+from tests.acceptance.stage import Plan, Stage
+from tests.acceptance.step_table import STEPS, price
 
 ABOUT = f"""\
 Deploys sublet to the account of your AWS credentials and tries what no emulator shows: records through a split and a
-merge, a worker killed, a redeployment under load, a stream under a customer-managed key, records without a partition
-key, and how many calls an idle shard takes to its tip. It prints what that costs and asks first. Everything is tagged
-{TAG} and removed at the end, also after a failure or Ctrl-C. The report, for you and for a bug's page, names neither
-the account nor credentials.
+merge, a worker killed, a redeployment under load, keys, fan-out, figures and alarms, every way to deploy, and how many
+calls an idle shard takes to its tip. It prints what each step costs and proves, and asks first.
+
+Everything carries the tag {TAG}=<prefix>, and is removed at the end, also after a failure or Ctrl-C: only what this
+run's calls created, or what carries the tag. A prefix that names anything in the account already is refused. --remove
+PREFIX removes by the tag what a killed run left. The report, for you and for a bug's page, names neither the account
+nor credentials.
 
 The exit code is 0 if all went well, 1 if something did not, 2 if the account cannot be used, 130 after Ctrl-C.
 """
 
 
+class Accounts(NamedTuple):
+    """What a run uses. `number`, `region`: of `aws`."""
+
+    aws: AwsToDeployTo
+    number: str
+    region: str
+    elsewhere: AwsToDeployTo | None = None
+    foreign: AwsToDeployTo | None = None
+
+    @property
+    def all(self) -> list[AwsToDeployTo]:
+        return [aws for aws in (self.aws, self.elsewhere, self.foreign) if aws is not None]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _arguments(arguments)
-    plan = Plan(asked.prefix, asked.records, timedelta(minutes=asked.idle_minutes), asked.dry_run)
     with ExitStack() as stack:
         try:
-            aws, where = _aws(asked.dry_run, asked.region, stack)
-        except NotReady as problem:
+            accounts = _accounts(asked, stack)
+            if asked.remove:
+                return _remove(accounts, asked, _say)
+            for aws in accounts.all:
+                with answered():
+                    check_names_are_free(aws, asked.prefix)
+        except (NotReady, CredentialsTooShort, NamesTaken) as problem:
             print(f"aws-acceptance: {problem}", file=sys.stderr)
             return 2
+        plan = Plan(asked.prefix, asked.records, timedelta(minutes=asked.idle_minutes), asked.dry_run)
         print(_price(plan))
-        if not (plan.is_dry or asked.yes or _agreed(plan, where)):
+        if not (plan.is_dry or asked.yes or _agreed(f"makes {plan.prefix}-*", accounts)):
             return 2
-        verdict = run(aws, plan, lambda line: print(line, flush=True))
-        written = _written(plan, where[1], verdict).replace(where[0], "<account>")
+        belongings = Belongings(plan.prefix, _say)
+        verdict = run(Stage(accounts.aws, plan, belongings, _say, accounts.elsewhere, accounts.foreign))
+        written = _written(plan, accounts.region, verdict).replace(accounts.number, "<account>")
         asked.report.parent.mkdir(parents=True, exist_ok=True)
         asked.report.write_text(written)
         print(f"\n{written}\nThe report is in {asked.report}.")
-    if any(result.outcome.name == "INTERRUPTED" for result in verdict.results):
+    if any(result.outcome is Outcome.INTERRUPTED for result in verdict.results):
         return 130
     return 0 if verdict.is_good else 1
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -67,6 +99,15 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--idle-minutes", type=_minutes, default=60, metavar="N", help="how long a shard is left idle (60)"
     )
+    parser.add_argument("--second-region", metavar="REGION", help="deploy there too")
+    parser.add_argument("--other-profile", metavar="PROFILE", help="of another account, whose stream is read too")
+    parser.add_argument(
+        "--credentials-last",
+        type=_minutes,
+        metavar="MINUTES",
+        help="from now on, if they have a session token that cannot be renewed",
+    )
+    parser.add_argument("--remove", type=_prefix, metavar="PREFIX", help="only remove what a run of this prefix left")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="against the embedded AWS: costs nothing")
     parser.add_argument("--report", type=Path, default=Path("dist/aws-acceptance.md"), metavar="FILE")
@@ -95,26 +136,62 @@ def _minutes(text: str) -> float:
     return minutes
 
 
-def _aws(is_dry: bool, region: str | None, stack: ExitStack) -> tuple[AwsToDeployTo, tuple[str, str]]:
-    """The AWS, its account and its region. Raises NotReady."""
-    if is_dry:
-        return stack.enter_context(embedded_aws()), (ACCOUNT, REGION)
-    account = real_account(region)
-    check_bootstrapped(account)
-    return account, (account.number, account.region)
+def _accounts(asked: argparse.Namespace, stack: ExitStack) -> Accounts:
+    """Raises NotReady, and CredentialsTooShort if a run with these credentials could not clean up."""
+    if asked.dry_run:
+        return Accounts(stack.enter_context(embedded_aws()), ACCOUNT, REGION)
+    account = real_account(asked.region)
+    elsewhere = real_account(asked.second_region) if asked.second_region else None
+    foreign = real_account(account.region, asked.other_profile) if asked.other_profile else None
+    if not asked.remove:
+        for aws in (account, elsewhere):
+            if aws is not None:
+                check_bootstrapped(aws)
+        for aws in (account, foreign):
+            if aws is not None:
+                _check_credentials(aws, asked)
+    return Accounts(account, account.number, account.region, elsewhere, foreign)
+
+
+def _check_credentials(account: Account, asked: argparse.Namespace) -> None:
+    now = datetime.now(UTC)
+    last = asked.credentials_last
+    with answered():
+        found = lifetime(account.session, None if last is None else now + timedelta(minutes=last))
+    check_they_last(found, timedelta(minutes=asked.idle_minutes) + BESIDE_IDLE, now)
+    print(f"{found}.")
+
+
+def _remove(accounts: Accounts, asked: argparse.Namespace, report: Callable[[str], None]) -> int:
+    with answered():
+        found = [thing for aws in accounts.all for thing in tagged(aws, asked.remove)]
+    if not found:
+        print(f"Nothing carries the tag {TAG}={asked.remove}.")
+        return 0
+    for thing in found:
+        print(f"  {thing.label}")
+    if not (asked.yes or _agreed("removes these", accounts)):
+        return 2
+    left = remove_tagged(found, Belongings(asked.remove, report))
+    for each in left:
+        print(f"left: {each}", file=sys.stderr)
+    return 1 if left else 0
 
 
 def _price(plan: Plan) -> str:
-    lines = estimate(plan.records, plan.idle)
-    table = "\n".join(f"  {line.what:48} ${line.dollars:6.2f}" for line in lines)
-    took = plan.idle + BESIDE_IDLE
-    return f"At us-east-1's list prices of 2026, for about {took.total_seconds() / 60:.0f} minutes:\n{table}"
+    rows = "\n".join(
+        f"  {step.name:36} ${step.use.dollars(plan.records, plan.idle):6.2f}   {step.promise}" for step in STEPS
+    )
+    took, total = (plan.idle + BESIDE_IDLE) / timedelta(minutes=1), price(STEPS, plan.records, plan.idle)
+    return (
+        f"At us-east-1's list prices of 2026, doubled, for about {took:.0f} minutes:\n{rows}\n"
+        f"  {'in all, at most':36} ${total:6.2f}"
+    )
 
 
-def _agreed(plan: Plan, where: tuple[str, str]) -> bool:
-    number, region = where
+def _agreed(what: str, accounts: Accounts) -> bool:
     print(
-        f"\nIt makes {plan.prefix}-* in account {number}, {region}, and removes it again. Go on? [y/N] ",
+        f"\nIt {what} in account {accounts.number}, {accounts.region}. Everything is removed again. Go on? [y/N] ",
         end="",
     )
     return input().strip().lower() in {"y", "yes"}
@@ -126,21 +203,24 @@ def _written(plan: Plan, region: str, verdict: Verdict) -> str:
     at = datetime.now(UTC).isoformat(timespec="minutes")
     versions = ", ".join(f"{name} {version(name)}" for name in ("sublet", "boto3", "aws-cdk-lib"))
     rows = [
-        f"| {result.name} | {result.outcome.value} | {result.took.total_seconds():.0f} s "
+        f"| {result.step.name} | {result.step.promise} | ${result.step.use.dollars(plan.records, plan.idle):.2f} "
+        f"| {result.outcome.value} | {result.took.total_seconds():.0f} s "
         f"| {'; '.join(f'{name}: {_cell(value)}' for name, value in result.facts.items())} |"
         for result in verdict.results
     ]
     left = [f"* {each}" for each in verdict.left] or [
         "Nothing. (The CDK's own bucket keeps the code that was uploaded.)"
     ]
+    if verdict.left:
+        left.append(f'\nLog in again if need be, then: make aws-acceptance ACCEPTANCE="--remove {plan.prefix}"')
     return "\n".join(
         [
             f"# sublet on {where}, {at}",
             "",
             versions,
             "",
-            "| step | outcome | took | found |",
-            "|---|---|---|---|",
+            "| step | what it proves | costs at most | outcome | took | found |",
+            "|---|---|---|---|---|---|",
             *rows,
             "",
             "## Left in the account",

@@ -4,27 +4,21 @@ created.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from botocore.exceptions import ClientError
 from sublet_cdk.names import consumer_stack
 
 from infra.local.deploy import AwsToDeployTo, deploy
-from tests.acceptance.belongings import Belongings
+from tests.acceptance.belongings import TAG, Belongings
+from tests.acceptance.things import Bucket, Key, Queue, StackOfRun, Stream, Table
 from tests.e2e.deliveries import Recorder
 from tests.e2e.fleet import Fleet
 
 HANDLERS = Path(__file__).parent / "handlers"
-TAG = "sublet-acceptance"
-GONE = {"ResourceNotFoundException", "ValidationError"}
-"""AWS' errors for a missing thing; CloudFormation uses the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +38,8 @@ class Idle(NamedTuple):
     shard_id: str
     last_number: str
     since: float
+    label: str
+    """The stream's, as a belonging."""
 
 
 @dataclass(slots=True)
@@ -56,10 +52,14 @@ class Consumer:
 
 @dataclass(slots=True)
 class Stage:
+    """elsewhere: the same account's AWS in another region. foreign: another account's. None if not asked for."""
+
     aws: AwsToDeployTo
     plan: Plan
     belongings: Belongings
     report: Callable[[str], None]
+    elsewhere: AwsToDeployTo | None = None
+    foreign: AwsToDeployTo | None = None
     main: Consumer | None = None
     idle: Idle | None = None
     facts: dict[str, str] = field(default_factory=dict)
@@ -68,9 +68,17 @@ class Stage:
     def client(self, service: str) -> Any:
         return self.aws.client(service)
 
+    def at(self, aws: AwsToDeployTo) -> Stage:
+        """The same step in another region or account."""
+        return replace(self, aws=aws)
+
     @property
     def tags(self) -> dict[str, str]:
         return {TAG: self.plan.prefix}
+
+    @property
+    def _tag_list(self) -> list[dict[str, str]]:
+        return [{"Key": key, "Value": value} for key, value in self.tags.items()]
 
     def name(self, suffix: str) -> str:
         return f"{self.plan.prefix}-{suffix}"
@@ -78,100 +86,96 @@ class Stage:
     def make_stream(self, suffix: str, **properties: Any) -> str:
         """Returns its ARN, once it is active."""
         kinesis, name = self.client("kinesis"), self.name(suffix)
-        self.belongings.enter(f"stream {name}", lambda: self._remove_stream(name))
-        kinesis.create_stream(StreamName=name, Tags=self.tags, **properties)
+        with self.belongings.making(Stream(self.aws, name)):
+            kinesis.create_stream(StreamName=name, Tags=self.tags, **properties)
         kinesis.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90})
         summary = kinesis.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]
         arn: str = summary["StreamARN"]
         return arn
 
-    def deploy_consumer(self, suffix: str, stream_arn: str, **context: str) -> Consumer:
-        """Deploys an application on the stream, whose handler writes to a ledger that the test reads."""
-        application, ledger = self.name(suffix), self._make_ledger(suffix)
-        everything = {
-            "application": application,
-            "stream_arn": stream_arn,
-            "handler_code": str(HANDLERS),
-            "handler": "ledger:handle",
-            "handler_environment": f'{{"LEDGER": "{self.name(f"{suffix}-ledger")}"}}',
-            "handler_table_arn": ledger,
-            "handler_backoff": "1s",
-            "removal": "destroy",
-            "start_position": "TRIM_HORIZON",
-            **({} if self.plan.is_dry else {"sublet:metric-math-alarms": "true"}),
-            **context,
-        }
-        stack = consumer_stack(application)
-        for table in (application, f"{application}-sightings"):
-            self.belongings.enter(f"table {table}", partial(self._remove_table, table))
-        self.belongings.enter(f"log groups of {stack}", lambda: self._remove_log_groups(stack, application))
-        self.belongings.enter(f"stack {stack}", lambda: self._remove_stack(stack))
-        outputs = self.deploy(everything)
-        recorder = Recorder(Ledger(self.client("dynamodb"), self.name(f"{suffix}-ledger")))
-        stream = stream_arn.rpartition("/")[2]
-        return Consumer(Fleet(self.aws, stream, outputs, recorder), everything)
-
-    def deploy(self, context: Mapping[str, str]) -> dict[str, str]:
-        return deploy(self.aws, context, tags=self.tags, report=lambda line: self.report(f"  | {line}"))
-
-    def _make_ledger(self, suffix: str) -> str:
-        dynamodb, name = self.client("dynamodb"), self.name(f"{suffix}-ledger")
-        self.belongings.enter(f"table {name}", lambda: self._remove_table(name))
-        made = dynamodb.create_table(
-            TableName=name,
-            AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "name", "KeyType": "HASH"}],
-            BillingMode="PAY_PER_REQUEST",
-            Tags=[{"Key": key, "Value": value} for key, value in self.tags.items()],
-        )
+    def make_table(self, suffix: str) -> str:
+        """Returns its ARN. Its key is the text `name`."""
+        dynamodb, name = self.client("dynamodb"), self.name(suffix)
+        with self.belongings.making(Table(self.aws, name)):
+            made = dynamodb.create_table(
+                TableName=name,
+                AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "name", "KeyType": "HASH"}],
+                BillingMode="PAY_PER_REQUEST",
+                Tags=self._tag_list,
+            )
         dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 60})
         arn: str = made["TableDescription"]["TableArn"]
         return arn
 
-    def _remove_stream(self, name: str) -> None:
-        kinesis = self.client("kinesis")
-        with _gone_is_fine():
-            kinesis.delete_stream(StreamName=name, EnforceConsumerDeletion=True)
-            kinesis.get_waiter("stream_not_exists").wait(StreamName=name)
+    def make_queue(self, suffix: str) -> tuple[str, str]:
+        """Returns its URL and its ARN."""
+        sqs, name = self.client("sqs"), self.name(suffix)
+        with self.belongings.making(Queue(self.aws, name)):
+            url: str = sqs.create_queue(QueueName=name, tags=self.tags)["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        return url, arn
 
-    def _remove_table(self, name: str) -> None:
-        dynamodb = self.client("dynamodb")
-        with _gone_is_fine():
-            dynamodb.delete_table(TableName=name)
-            dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 2})
+    def make_bucket(self, suffix: str) -> str:
+        """Returns its name. A bucket of another owner is refused by the call itself."""
+        s3, name = self.client("s3"), self.name(suffix)
+        region = s3.meta.region_name
+        placed = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        with self.belongings.making(Bucket(self.aws, name)):
+            s3.create_bucket(Bucket=name, **placed)
+        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": self._tag_list})
+        return name
 
-    def _remove_stack(self, name: str) -> None:
-        """A stack that is being updated cannot be deleted before the update has ended, one way or the other."""
-        cloudformation = self.client("cloudformation")
-        with _gone_is_fine():
-            while _status(cloudformation, name).startswith("UPDATE") and "IN_PROGRESS" in _status(cloudformation, name):
-                time.sleep(5)
-            cloudformation.delete_stack(StackName=name)
-            cloudformation.get_waiter("stack_delete_complete").wait(
-                StackName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 450}
-            )
+    def make_key(self) -> str:
+        """Returns the ARN of a KMS key."""
+        tags = [{"TagKey": name, "TagValue": value} for name, value in self.tags.items()]
+        made = self.client("kms").create_key(Description=f"{self.plan.prefix}: acceptance of sublet", Tags=tags)
+        with self.belongings.making(Key(self.aws, made["KeyMetadata"]["KeyId"])):
+            pass
+        arn: str = made["KeyMetadata"]["Arn"]
+        return arn
 
-    def _remove_log_groups(self, *parts: str) -> None:
-        """A function that runs once more while its stack is deleted creates its log group again."""
-        logs = self.client("logs")
-        for page in logs.get_paginator("describe_log_groups").paginate():
-            for group in page["logGroups"]:
-                if any(part in group["logGroupName"] for part in parts):
-                    logs.delete_log_group(logGroupName=group["logGroupName"])
+    def expect_stack(self, name: str, *tables: str) -> None:
+        """Before a stack of this name is deployed with these tables. Raises FileExistsError: it would be updated."""
+        stack = StackOfRun(self.aws, name)
+        if stack.tags() is not None:
+            raise FileExistsError(f"there is a stack {name} already, which a deployment would update")
+        for table in tables:
+            self.belongings.tagged(Table(self.aws, table))
+        self.belongings.tagged(stack)
 
+    def recorded(self, suffix: str) -> tuple[dict[str, str], Recorder]:
+        """Makes a ledger, and returns what a consumer is deployed with to write to it, and who reads it."""
+        application, arn = self.name(suffix), self.make_table(f"{suffix}-ledger")
+        ledger = arn.rpartition("/")[2]
+        context = {
+            "application": application,
+            "handler_code": str(HANDLERS),
+            "handler": "ledger:handle",
+            "handler_environment": f'{{"LEDGER": "{ledger}"}}',
+            "handler_table_arn": arn,
+            "handler_backoff": "1s",
+            "removal": "destroy",
+            "start_position": "TRIM_HORIZON",
+        }
+        return context, Recorder(Ledger(self.client("dynamodb"), ledger))
 
-def _status(cloudformation: Any, name: str) -> str:
-    status: str = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
-    return status
+    def deploy_consumer(self, suffix: str, stream_arn: str, **context: str) -> Consumer:
+        """Deploys an application on the stream, whose handler writes to a ledger that the test reads."""
+        recorded, recorder = self.recorded(suffix)
+        everything = {
+            **recorded,
+            "stream_arn": stream_arn,
+            **({} if self.plan.is_dry else {"sublet:metric-math-alarms": "true"}),
+            **context,
+        }
+        application = everything["application"]
+        self.expect_stack(consumer_stack(application), application, f"{application}-sightings")
+        outputs = self.deploy(everything)
+        return Consumer(Fleet(self.aws, stream_arn.rpartition("/")[2], outputs, recorder), everything)
 
-
-@contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as problem:
-        if problem.response["Error"]["Code"] not in GONE:
-            raise
+    def deploy(self, context: Mapping[str, str]) -> dict[str, str]:
+        return deploy(self.aws, context, tags=self.tags, report=lambda line: self.report(f"  | {line}"))
 
 
 @dataclass(frozen=True, slots=True)

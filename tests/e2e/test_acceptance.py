@@ -10,13 +10,13 @@ import pytest
 from infra.local import EmbeddedAws, embedded_aws
 from tests.acceptance.__main__ import main
 from tests.acceptance.belongings import Belongings
-from tests.acceptance.price import estimate
 from tests.acceptance.run import Outcome, run
 from tests.acceptance.stage import Plan, Stage
+from tests.acceptance.step_table import STEPS, Step, price
 from tests.acceptance.steps import deploy, put_a_record_and_leave_it
 from tests.exploring import explores
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 PLAN = Plan("sublet-acceptance-test", 300, timedelta(0), is_dry=True)
 
@@ -29,7 +29,10 @@ def test_a_dry_run_passes_and_leaves_nothing(tmp_path: Path, capsys: pytest.Capt
     assert ended == 0, capsys.readouterr().out
     told = report.read_text()
     assert "| FAILED |" not in told
-    assert told.count("| passed |") >= 7
+    assert told.count("| passed |") >= 10
+    for told_apart in ("a dry run of a read", "figures in cloudwatch", "alarms are quiet", "in a second region"):
+        assert f"| {told_apart} |" in told
+    assert all(f"| {step.promise} |" in told for step in STEPS)
     assert "0 missing, 0 out of order" in told
     assert "Nothing." in told
     assert "in all, at most" in capsys.readouterr().out
@@ -46,7 +49,9 @@ def test_ctrl_c_in_mid_deployment_removes_all_that_was_made() -> None:
         raise AssertionError("the run was to end before this")
 
     with embedded_aws() as aws:
-        verdict = run(aws, PLAN, lambda _: None, (put_a_record_and_leave_it, deploy, interrupted, never))
+        stage = Stage(aws, PLAN, Belongings(PLAN.prefix, lambda _: None), lambda _: None)
+        steps = (put_a_record_and_leave_it, deploy, interrupted, never)
+        verdict = run(stage, tuple(Step(act, act.__name__) for act in steps))
         assert [result.outcome for result in verdict.results] == [
             *(Outcome.PASSED, Outcome.PASSED),
             Outcome.INTERRUPTED,
@@ -67,22 +72,9 @@ def _made_by_the_run(aws: EmbeddedAws) -> list[str]:
     return [name for name in names if PLAN.prefix in name]
 
 
-def test_failed_removal_of_one_resource_does_not_keep_the_others() -> None:
-    removed: list[str] = []
-
-    def refuses() -> None:
-        raise PermissionError("not yours")
-
-    belongings = Belongings(lambda _: None)
-    belongings.enter("first", lambda: removed.append("first"))
-    belongings.enter("second", refuses)
-    belongings.enter("third", lambda: removed.append("third"))
-
-    assert belongings.remove_all() == ["second: PermissionError: not yours"]
-    assert removed == ["third", "first"]
-
-
-def test_estimated_price_exceeds_its_lines_and_grows_with_idle_time() -> None:
-    *lines, total = estimate(20_000, timedelta(hours=1))
-    assert sum(line.dollars for line in lines) < total.dollars < 10
-    assert estimate(20_000, timedelta(hours=2))[-1].dollars > total.dollars
+def test_price_in_all_is_that_of_its_steps_and_grows_with_idle_time() -> None:
+    hour = timedelta(hours=1)
+    total = price(STEPS, 20_000, hour)
+    assert total == pytest.approx(sum(step.use.dollars(20_000, hour) for step in STEPS))
+    assert 1 < total < 20
+    assert price(STEPS, 20_000, 2 * hour) > total
