@@ -131,7 +131,7 @@ e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the
 	@E2E_AWS=localstack $(PY) -m pytest tests/contract/test_push_reader.py -k localstack $(PYTEST_ARGS)
 
 .PHONY: aws-acceptance
-aws-acceptance: setup ## sublet on your AWS account, once through: prints the price, asks, removes all of it (ACCEPTANCE="--region eu-west-1 --idle-minutes 5")
+aws-acceptance: setup ## sublet on your AWS account, once through: prints what each step costs, asks, removes all of it (ACCEPTANCE="--region eu-west-1 --idle-minutes 5", "--remove PREFIX" after a kill)
 	@$(PY) -m tests.acceptance $(ACCEPTANCE)
 
 NATS_SERVER := v2.12.1

@@ -37,6 +37,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "worker's log. If it is paused (`sublet status`), half of the retention is used up: resume it before "
             "records are lost.",
             pace.unread_millis(at.unread_minutes),
+            log=Source.MANAGER,
         ),
         at_once(
             pace,
@@ -47,6 +48,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "names it: 'its owner heartbeats, and its checkpoint stands still'. Its handler hangs or fails: end it, "
             "and another takes the lease. If it checkpoints less often on purpose, raise owner_stall_minutes.",
             pace.owner_stall_millis(at.owner_stall_minutes),
+            log=Source.MANAGER,
         ),
         reported_by_workers(
             pace,
@@ -109,6 +111,7 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "records were given up, and the failure destination has them",
             "The lease worker's log has their positions, and the destination the exception's type. When the handler "
             "can process them, `sublet redrive` delivers them to it again.",
+            at_destination=True,
         ),
         at_once(
             pace,
@@ -117,6 +120,7 @@ def _given_up(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "the failure destination refused records to be set aside",
             "Nothing is lost: their shard waits until it accepts them. The lease worker's log has the cause: a missing "
             "permission, its KMS key (on_failure_key), or a destination that no longer exists.",
+            at_destination=True,
         ),
     )
 
@@ -174,6 +178,7 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "It is normal for a shard's children, until its last record is read. Otherwise raise the fleet's limits: "
             "max_leases_for_worker, leases_to_acquire, or, beside a KCL fleet, worker_count.",
             minutes=at.unclaimed_minutes,
+            log=Source.MANAGER,
         ),
         Alarm(
             "HotShard",
@@ -189,6 +194,7 @@ def _under_provisioned(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             threshold=at.hot_shard_ratio,
             expression=f"IF(busiest > {at.hot_shard_bytes}, busiest / average, 0)",
             has_link=True,
+            log=Source.MANAGER,
         ),
     )
 
@@ -207,6 +213,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             when="data loss ahead: there are more shards than leases, so some shards are not read",
             then="The lease manager's log says which leases it did not create, and why.",
             expression="shards - leases",
+            log=Source.MANAGER,
         ),
         at_once(
             pace,
@@ -224,6 +231,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "Out of memory, os._exit, a crash in native code, a wait without a time-out. The other shards go on; this "
             "one is tried alone, less and less often. The lease manager's log has the lease key and the checkpoint "
             "before the records.",
+            log=Source.MANAGER,
         ),
         at_once(
             pace,
@@ -232,6 +240,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "the lease table has a row that KCL could not have written; only its shard is not read",
             "The lease manager's log has the lease key and the fault. Repair the row, if necessary from a backup of "
             "the table; if you delete it, it is created again from the start position.",
+            log=Source.MANAGER,
         ),
     )
 
@@ -290,6 +299,7 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "the lease manager fails tick after tick: no new lease is created or handed out",
             "Its log names the cause: the lease table, the stream, a KMS key (lease_table_key, stream_key), or a "
             "permission.",
+            log=Source.MANAGER,
         ),
         at_once(
             pace,
@@ -297,6 +307,7 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             Figure("ApproximateNumberOfMessagesVisible", "Maximum", Source.DEAD_LETTERS),
             "a tick or prompt could not be delivered to the lease manager, or failed there three times",
             "The message has the cause; then purge the queue: later ticks have made up for it.",
+            log=Source.MANAGER,
         ),
         at_once(
             pace,
@@ -305,5 +316,6 @@ def _broken(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "an execution has failed, although every error of an item is caught inside",
             "The leases it held expire after failover_time and the next tick hands them out again. See the execution's "
             "history; the likely cause is a changed definition or a lost permission.",
+            log=Source.STATE_MACHINE,
         ),
     )

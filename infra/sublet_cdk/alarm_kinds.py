@@ -55,7 +55,9 @@ class Alarm:
     figures      by their names in `expression`; with a single figure, the expression only fills in missing data
     minutes      length of a period
     below        fires at or below the threshold, instead of above it
-    when, then   what has happened and what to do; together they are the description
+    when, then   what has happened and what to do; `alarm_texts` makes the description of them
+    log          whose log tells more
+    at_destination  the failure destination is what to look at
     has_link     the description ends in a link to the dashboard
     """
 
@@ -70,12 +72,15 @@ class Alarm:
     below: bool = False
     missing: Missing = Missing.NOT_BREACHING
     expression: str | None = None
+    log: Source = Source.WORKER
+    at_destination: bool = False
     has_link: bool = False
 
     @property
-    def description(self) -> str:
-        """The text of the notification."""
-        return f"{self.when[0].upper()}{self.when[1:]}. {self.then}"
+    def stream(self) -> str | None:
+        """The one of several streams that the alarm is on; None if it is on all of them, or on each by a query."""
+        named = {figure.stream for figure in self.figures.values()} - {None, EACH_STREAM}
+        return next(iter(named), None)
 
     @property
     def is_query(self) -> bool:
@@ -88,11 +93,24 @@ class Alarm:
         return self.is_query or (len(self.figures) > 1 and self.missing is not Missing.BREACHING)
 
 
-def at_once(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float = 0) -> Alarm:
+def at_once(
+    pace: Pace,
+    name: str,
+    figure: Figure,
+    when: str,
+    then: str,
+    threshold: float = 0,
+    *,
+    log: Source = Source.WORKER,
+    at_destination: bool = False,
+) -> Alarm:
     """An alarm that fires at a single value, for a metric of which one value is proof. It stays on for a span, in which
     the next tick shows whether the trouble is over.
     """
-    return Alarm(name, {"figure": figure}, pace.span, 1, when, then, points=1, threshold=threshold)
+    figures = {"figure": figure}
+    return Alarm(
+        name, figures, pace.span, 1, when, then, 1, threshold=threshold, log=log, at_destination=at_destination
+    )
 
 
 def reported_by_workers(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float) -> Alarm:
@@ -103,11 +121,19 @@ def reported_by_workers(pace: Pace, name: str, figure: Figure, when: str, then: 
 
 
 def lasting(
-    pace: Pace, name: str, figure: Figure, when: str, then: str, *, threshold: float = 0, minutes: int = 0
+    pace: Pace,
+    name: str,
+    figure: Figure,
+    when: str,
+    then: str,
+    *,
+    threshold: float = 0,
+    minutes: int = 0,
+    log: Source = Source.WORKER,
 ) -> Alarm:
     """An alarm that fires if trouble lasts, for trouble that may happen once."""
     spans = pace.spans(minutes)
-    return Alarm(name, {"figure": figure}, pace.span, spans, when, then, points=spans, threshold=threshold)
+    return Alarm(name, {"figure": figure}, pace.span, spans, when, then, spans, threshold=threshold, log=log)
 
 
 def silent(pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Figure], when: str, then: str) -> Alarm:
@@ -123,5 +149,6 @@ def silent(pace: Pace, at: AlarmThresholds, name: str, figures: Mapping[str, Fig
         points=spans,
         below=True,
         missing=Missing.BREACHING,
+        log=Source.MANAGER,
         expression=" + ".join(f"FILL({figure}, 0)" for figure in figures),
     )

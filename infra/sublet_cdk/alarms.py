@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
@@ -19,14 +19,12 @@ from sublet.metric_names import NAMESPACE, Metric
 from sublet_cdk.alarm_definitions import alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
+from sublet_cdk.alarm_texts import Subject, Told, cloudwatch_console, notification
 from sublet_cdk.set_aside_alarm import SetAsideQueue, set_aside_alarm
 from sublet_cdk.stream_alarms import stream_alarms
 
 MATH_ALARMS_FLAG = "sublet:metric-math-alarms"
 """CDK context, true by default. Set it to false for emulators that cannot deploy alarms on metric math."""
-
-CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
-"""AWS' web console, by partition."""
 
 MINUTE = Duration.minutes(1)
 
@@ -35,9 +33,10 @@ MINUTE = Duration.minutes(1)
 class Deployment:
     """The resources of an application on Lambda that have their own metrics, and the schedule of its ticks."""
 
-    manager: lambda_.IFunction
-    worker: lambda_.IFunction
+    manager: lambda_.Function
+    worker: lambda_.Function
     state_machine: sfn.IStateMachine
+    executions_log: logs.ILogGroup
     dead_letters: sqs.IQueue
     schedule: events.Schedule
 
@@ -48,13 +47,17 @@ class Watched:
     unless records are set aside in a queue of the stack's region and account.
     """
 
-    application: str
+    subject: Subject
     deployment: Deployment | None = None
     set_aside: SetAsideQueue | None = None
     log: logs.ILogGroup | None = None
     """The lease manager's log group; None if not known."""
     streams: Sequence[str] = ()
     """The streams, of several, that have their own alarms (`stream_alarms.named_streams`)."""
+
+    @property
+    def application(self) -> str:
+        return self.subject.application
 
     @property
     def dashboard_name(self) -> str:
@@ -75,6 +78,15 @@ class Watched:
             period=period,
             dimensions_map={"application": self.application, **part},
         )
+
+    def log_of(self, source: Source) -> logs.ILogGroup | None:
+        """The log group of a part of the application; a process has one for all. None if not known."""
+        if self.deployment is None:
+            return self.log
+        return {
+            Source.WORKER: self.deployment.worker.log_group,
+            Source.STATE_MACHINE: self.deployment.executions_log,
+        }.get(source, self.deployment.manager.log_group)
 
     def over_streams(self, figure: Figure, period: Duration) -> cloudwatch.MathExpression:
         """A figure of EACH_STREAM, in CloudWatch's Metrics Insights. An alarm that names its contributors needs both
@@ -164,15 +176,26 @@ def has_math(scope: Construct) -> bool:
 
 
 def _spec(scope: Construct, alarm: Alarm, watched: Watched, *, math: bool) -> AlarmSpec:
-    text = f"{alarm.description} {dashboard_link(scope, watched)}" if alarm.has_link else alarm.description
     return AlarmSpec(
         _watches(alarm, watched, math=math),
         alarm.periods,
-        text,
+        alarm_text(scope, alarm, watched),
         alarm.threshold,
         below=alarm.missing is Missing.BREACHING,
         points=alarm.points,
     )
+
+
+def alarm_text(scope: Construct, alarm: Alarm, watched: Watched) -> str:
+    subject = watched.subject if alarm.stream is None else replace(watched.subject, stream=alarm.stream)
+    told = Told(
+        alarm.when,
+        subject.doctor(with_destination=alarm.at_destination),
+        alarm.then,
+        watched.log_of(alarm.log),
+        dashboard_link(scope, watched) if alarm.has_link else None,
+    )
+    return notification(scope, subject, told)
 
 
 def _watches(alarm: Alarm, watched: Watched, *, math: bool) -> cloudwatch.IMetric:
@@ -190,9 +213,7 @@ def _expression(alarm: Alarm, figures: Mapping[str, cloudwatch.IMetric], period:
 
 
 def dashboard_link(scope: Construct, watched: Watched) -> str:
-    stack = Stack.of(scope)
-    host = CONSOLES.get(stack.partition, "console.aws.amazon.com")
-    return f"https://{host}/cloudwatch/home?region={stack.region}#dashboards/dashboard/{watched.dashboard_name}"
+    return f"{cloudwatch_console(scope)}#dashboards/dashboard/{watched.dashboard_name}"
 
 
 def create_alarms(

@@ -15,6 +15,9 @@ VENDED_LOGS = "/aws/vendedlogs/states"
 policy of 5,120 characters per account and region; when that is full, deployments fail. (Step Functions Developer Guide,
 "Logging using CloudWatch Logs".)"""
 
+EXECUTIONS_LOG = "ExecutionsLog"
+"""The id of the state machine's log group in its construct."""
+
 
 def add_state_machine(
     scope: Construct,
@@ -23,7 +26,7 @@ def add_state_machine(
     keeping: LogKeeping,
 ) -> sfn.StateMachine:
     """Adds the state machine, which may invoke the two functions and deliver its log."""
-    log = add_log_group(scope, "ExecutionsLog", keeping, f"{VENDED_LOGS}/{name}")
+    log = add_log_group(scope, EXECUTIONS_LOG, keeping, f"{VENDED_LOGS}/{name}")
     invoke = roles.allow(["lambda:InvokeFunction"], functions.worker_arn, functions.manager_arn)
     stack = Stack.of(scope)
     # As in the Developer Guide: Step Functions assumes the role to create the log's delivery before the state machine

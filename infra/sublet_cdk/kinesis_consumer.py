@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
 from aws_cdk import aws_dynamodb as dynamodb
@@ -42,7 +42,7 @@ from sublet_cdk.consumer_settings import (
     tell_invoke_identity,
 )
 from sublet_cdk.deployment_check import add_deployment_check
-from sublet_cdk.executions import add_state_machine
+from sublet_cdk.executions import EXECUTIONS_LOG, add_state_machine
 from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.functions import (
@@ -260,9 +260,17 @@ class KinesisConsumer(Construct):
             application=application,
             alarm_topic=alarm_topic,
             alarm_thresholds=alarm_thresholds,
-            deployment=Deployment(self.manager, self.worker, self.state_machine, self.dead_letters, schedule),
+            deployment=Deployment(
+                self.manager,
+                self.worker,
+                self.state_machine,
+                cast("logs.ILogGroup", self.node.find_child(EXECUTIONS_LOG)),
+                self.dead_letters,
+                schedule,
+            ),
             on_failure=on_failure,
             log_group=self.manager.log_group,
+            stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
         )
         if deployment_check:

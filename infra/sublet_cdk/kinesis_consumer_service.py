@@ -188,6 +188,7 @@ class KinesisConsumerService(Construct):
             alarm_thresholds=alarm_thresholds,
             on_failure=on_failure,
             log_group=self.log_group,
+            stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
         )
         register_before(self.service, self)

@@ -16,6 +16,7 @@ from sublet.metric_names import Metric
 from sublet.settings import StreamChoice
 from sublet_cdk.alarm_kinds import EACH_STREAM, Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
+from sublet_cdk.alarm_texts import Subject
 from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of, pace_of
 from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.failure_destination import FailureDestination, destination_of
@@ -32,7 +33,9 @@ class ConsumerMonitoring(Construct):
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
     on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes
                           them. A topic or a bucket has none
-    log_group             the lease manager's: the dashboard lists the hot shards that it names
+    log_group             the lease manager's, or the process': the dashboard lists the hot shards that it names, and
+                          the alarms name it
+    stream                the stream's name, if the application reads one: the alarms name it
     streams               the application's setting `streams`, if it reads several: alarms that name a stream
                           (`stream_alarms`)
 
@@ -50,12 +53,15 @@ class ConsumerMonitoring(Construct):
         deployment: Deployment | None = None,
         on_failure: FailureDestination | None = None,
         log_group: logs.ILogGroup | None = None,
+        stream: str | None = None,
         streams: StreamChoice | str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         choice = StreamChoice.parse(streams) if isinstance(streams, str) else streams
-        queue = set_aside_queue(self, destination_of(on_failure))
-        self._watched = Watched(application, deployment, queue, log_group, named_streams(choice))
+        destination = destination_of(on_failure)
+        queue = set_aside_queue(self, destination)
+        subject = Subject(application, stream, choice is not None, destination.arn if destination else None)
+        self._watched = Watched(subject, deployment, queue, log_group, named_streams(choice))
         thresholds = alarm_thresholds or AlarmThresholds()
         self._say_what_is_left_out(thresholds)
         self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)

@@ -14,6 +14,7 @@ from constructs import Construct
 from sublet.decisions.load.sketch_places import KEYS_BEGIN_WITH
 from sublet.operate.rules.role_needs import LEASE_MANAGER_ON_SIGHTINGS, LEASE_WORKER_ON_SKETCHES
 from sublet.settings import KclFleet, Mode, Settings
+from sublet_cdk.policy_sizes import check_inline, fit
 
 SKETCHES_ALONE = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{KEYS_BEGIN_WITH}*"]}}
 LEASE_MANAGER_ON_REPORTS = ["dynamodb:Scan", "dynamodb:PutItem", "dynamodb:DeleteItem"]
@@ -123,10 +124,10 @@ def role_of(
     duties: Mapping[str, iam.PolicyStatement | None],
     on_behalf_of: str | None = None,
 ) -> iam.Role:
-    """Adds a role with one inline policy per duty, so that the console shows why it may do something. `on_behalf_of` is
-    the ARN, with or without a `*`, of the resource for which the service may assume the role: by their guides, Step
-    Functions, EventBridge Scheduler and EMR Serverless pass it and its account. Lambda does not, but a function's role
-    can only be passed to a function of its own account."""
+    """Adds a role with one inline policy per duty, so that the console shows why it may do something; what is too long
+    for these goes into managed policies. `on_behalf_of` is the ARN, with or without a `*`, of the resource for which
+    the service may assume the role: by their guides, Step Functions, EventBridge Scheduler and EMR Serverless pass it
+    and its account. Lambda does not, but a function's role can only be passed to a function of its own account."""
     conditions = (
         {
             "ArnLike": {"aws:SourceArn": on_behalf_of},
@@ -135,25 +136,35 @@ def role_of(
         if on_behalf_of
         else None
     )
-    return iam.Role(
+    inline, managed = fit(scope, duties)
+    role = iam.Role(
         scope,
         construct_id,
         assumed_by=iam.ServicePrincipal(service, conditions=conditions),
-        inline_policies={
-            duty: iam.PolicyDocument(statements=[statement])
-            for duty, statement in duties.items()
-            if statement is not None
-        },
+        inline_policies={duty: iam.PolicyDocument(statements=[statement]) for duty, statement in inline.items()},
     )
+    for policy in _managed(role, managed):
+        role.add_managed_policy(policy)
+    check_inline(role)
+    return role
+
+
+def _managed(scope: Construct, statements: Sequence[iam.PolicyStatement]) -> list[iam.ManagedPolicy]:
+    return [
+        iam.ManagedPolicy(scope, f"Streams{number}", statements=[statement])
+        for number, statement in enumerate(statements, 1)
+    ]
 
 
 def add_duties(
     scope: Construct, construct_id: str, role: iam.IRole, duties: Mapping[str, iam.PolicyStatement | None]
 ) -> iam.Policy:
     """Adds the duties to an existing role. A role imported as immutable gets nothing: see `grant_worker`."""
-    statements = [statement for statement in duties.values() if statement is not None]
-    policy = iam.Policy(scope, construct_id, statements=statements)
+    inline, managed = fit(scope, duties)
+    policy = iam.Policy(scope, construct_id, statements=list(inline.values()))
     role.attach_inline_policy(policy)
+    for each in _managed(policy, managed):
+        role.add_managed_policy(each)
     return policy
 
 

@@ -56,6 +56,7 @@ def set_aside_alarm(kept_for: timedelta = timedelta(days=14)) -> Alarm:
         "Repair the handler, then run `sublet redrive`. `sublet doctor` says how much waits, and until when.",
         points=1,
         threshold=threshold.total_seconds(),
+        at_destination=True,
     )
 
 

@@ -14,11 +14,13 @@ from aws_cdk import Annotations, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_kinesis as kinesis
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from sublet.errors import SettingsError
 from sublet.settings import StreamChoice
+from sublet_cdk.alarm_texts import Subject, Told, notification
 from sublet_cdk.alarms import MINUTE, AlarmSpec, create_alarms
 
 HOUR = Duration.hours(1)
@@ -44,9 +46,34 @@ class PipelineThresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSubject:
+    """What the alarms are about. application_id: EMR's; streams: as the setting has them; consumer: the application
+    whose leases the pipeline takes part in, None without leases.
+    """
+
+    name: str
+    streams: str
+    application_id: str
+    consumer: str | None = None
+
+    def __str__(self) -> str:
+        return f"Pipeline {self.name}, stream {self.streams}"
+
+    def runs(self, *options: str) -> str:
+        return " ".join(["aws emr-serverless list-job-runs --application-id", self.application_id, *options])
+
+    def lag(self, stream: str) -> str:
+        if self.consumer is None:
+            return self.runs("--max-results 5")
+        return Subject(self.consumer, stream).doctor()
+
+
+@dataclass(frozen=True, slots=True)
 class WatchedRuns:
     """`lagging`: by the name of the alarm, the stream whose lag it watches."""
 
+    subject: PipelineSubject
+    log: logs.ILogGroup
     lagging: Mapping[str, str]
     failed: events.IRule
     succeeded: events.IRule
@@ -57,32 +84,59 @@ def add_pipeline_alarms(
     scope: Construct, watched: WatchedRuns, at: PipelineThresholds, topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
     """Create the alarms. Each notifies `topic` when it fires and when it is over."""
-    return create_alarms(scope, _specs(watched, at), topic)
+    return create_alarms(scope, _specs(scope, watched, at), topic)
 
 
-def _specs(watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]:
+def _specs(scope: Construct, watched: WatchedRuns, at: PipelineThresholds) -> dict[str, AlarmSpec]:
+    def text(when: str, first: str, then: str) -> str:
+        return notification(scope, watched.subject, Told(when, first, then, watched.log))
+
+    subject = watched.subject
     return {
         "RunFailed": AlarmSpec(
             _triggered(watched.failed, MINUTE),
             1,
-            "A run of the pipeline has failed. Nothing is lost and nothing is written twice: the next run continues "
-            "from the checkpoint. The queue of ended runs has the run's id; its log group has the reason, in the "
-            "driver's stderr.",
+            text(
+                "a run of the pipeline has failed",
+                subject.runs("--states FAILED", "--max-results 5"),
+                "Nothing is lost and nothing is written twice: the next run continues from the checkpoint. The log has "
+                "the reason, in the stderr of the run's driver; the queue of ended runs has the run's id too.",
+            ),
         ),
         "RunsMissing": AlarmSpec(
             _triggered(watched.succeeded, HOUR),
             at.silence_hours,
-            "No run of the pipeline has succeeded: the tables are at least as old. Is the schedule enabled, does a "
-            "run take longer than this alarm allows (silence_hours), or is one stuck? See the application's job "
-            "runs. Records stay in the stream until its retention ends, so act before then.",
+            text(
+                f"no run of the pipeline has succeeded for {at.silence_hours} hours, and its tables are as old",
+                subject.runs("--max-results 5"),
+                "Is the schedule enabled, does a run take longer than this alarm allows (silence_hours), or is one "
+                "stuck? Records stay in the stream until its retention ends, so act before then.",
+            ),
             below=True,
         ),
-        **{name: _lagging(stream, at) for name, stream in watched.lagging.items()},
+        **{
+            name: _lagging(
+                stream,
+                at,
+                text(
+                    f"records of the stream {stream} were {at.lag_hours:g} hours old or older when they were read",
+                    subject.lag(stream),
+                    "It was the pipeline or another polling consumer of the stream: the metric covers all of them. "
+                    "Normal for a first run from TRIM_HORIZON. Otherwise run more often, allow more executors, split "
+                    "shards, or lengthen the retention.",
+                ),
+            )
+            for name, stream in watched.lagging.items()
+        },
         "DeadLetters": AlarmSpec(
             watched.dead_letters.metric_approximate_number_of_messages_visible(statistic="Maximum", period=MINUTE),
             1,
-            "EventBridge Scheduler could not start a run: the message has EMR's answer in its attributes. Fix the "
-            "cause, then purge the queue: a later run reads what this one would have.",
+            text(
+                "EventBridge Scheduler could not start a run",
+                f"aws sqs receive-message --message-attribute-names All --queue-url {watched.dead_letters.queue_url}",
+                "The message has EMR's answer in its attributes. Fix the cause, then purge the queue: a later run "
+                "reads what this one would have.",
+            ),
         ),
     }
 
@@ -103,7 +157,7 @@ def lag_of(scope: Construct, stream: kinesis.IStream | None, choice: StreamChoic
     return {f"Lagging-{each.exact_name}": each.exact_name for each in selectors if each.exact_name}
 
 
-def _lagging(stream_name: str, at: PipelineThresholds) -> AlarmSpec:
+def _lagging(stream_name: str, at: PipelineThresholds, text: str) -> AlarmSpec:
     return AlarmSpec(
         cloudwatch.Metric(
             namespace="AWS/Kinesis",
@@ -113,9 +167,7 @@ def _lagging(stream_name: str, at: PipelineThresholds) -> AlarmSpec:
             dimensions_map={"StreamName": stream_name},
         ),
         1,
-        f"Records of the stream {stream_name} were this old when they were read, by the pipeline or by another "
-        "polling consumer of the stream: the metric covers all of them. Normal for a first run from TRIM_HORIZON. "
-        "Otherwise run more often, allow more executors, split shards, or lengthen the retention.",
+        text,
         threshold=at.lag_hours * 3_600_000,
     )
 

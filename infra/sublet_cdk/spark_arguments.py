@@ -67,6 +67,11 @@ class PipelineArguments:
             return str(self.streams), None
         return self.stream.stream_name, self.stream.stream_arn
 
+    @property
+    def streams_named(self) -> str:
+        """The stream's name, or the texts that choose several."""
+        return self._named()[0]
+
     def check(self) -> None:
         """Raises SettingsError for what the run itself would refuse, and for what only the construct knows."""
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):

@@ -41,7 +41,7 @@ from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
 from sublet_cdk.several_streams import acknowledge_patterns, of_a_pipeline
-from sublet_cdk.spark_alarms import PipelineThresholds, WatchedRuns, add_pipeline_alarms, lag_of
+from sublet_cdk.spark_alarms import PipelineSubject, PipelineThresholds, WatchedRuns, add_pipeline_alarms, lag_of
 from sublet_cdk.spark_arguments import PipelineArguments
 from sublet_cdk.spark_assets import PipelineAssets, add_assets
 from sublet_cdk.spark_job import (
@@ -191,6 +191,13 @@ class SparkPipeline(Construct):
             self.dead_letters,
         )
         watched = WatchedRuns(
+            PipelineSubject(
+                name,
+                self.arguments.streams_named,
+                self.application.attr_application_id,
+                self.arguments.application if self.arguments.leases is not Leases.NONE else None,
+            ),
+            self.log,
             lag_of(self, stream, self.arguments.choice),
             self._ended("FAILED"),
             self._ended("SUCCESS"),

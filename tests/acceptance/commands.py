@@ -8,10 +8,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from infra.local.deploy import INHERITED
 from infra.local.embedded import ROOT
@@ -43,20 +45,27 @@ def sublet(stage: Stage, *arguments: str, folder: Path = ROOT, variables: Mappin
 def running_sublet(
     stage: Stage, *arguments: str, folder: Path = ROOT, variables: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """`sublet run`, until the block ends; then it is told to stop, and drains."""
-    with _started(stage, arguments, folder, variables or {}, subprocess.DEVNULL) as process:
-        yield
-        if process.poll() is not None:
-            raise NotAsItShouldBe(f"sublet {arguments[0]} ended by itself with {process.returncode}")
-        process.send_signal(signal.SIGTERM)
-        process.wait(DRAINED_WITHIN)
-    if process.returncode:
-        raise NotAsItShouldBe(f"sublet {arguments[0]} ended with {process.returncode} after SIGTERM")
+    """`sublet run`, until the block ends; then it is told to stop, and drains. Raises NotAsItShouldBe with its last
+    lines.
+    """
+    with tempfile.TemporaryFile("w+") as log:
+        try:
+            with _started(stage, arguments, folder, variables or {}, log) as process:
+                yield
+                process.send_signal(signal.SIGTERM)
+                process.wait(DRAINED_WITHIN)
+            problem = f"ended with {process.returncode}" if process.returncode else None
+        except Exception as failure:  # noqa: BLE001 -- raised again with the log
+            problem = f"{type(failure).__name__}: {failure}"
+        if problem is not None:
+            log.seek(0)
+            said = "\n".join(log.read().splitlines()[-LAST_LINES:])
+            raise NotAsItShouldBe(f"sublet {arguments[0]}: {problem}. Its last lines: {said}")
 
 
 @contextmanager
 def _started(
-    stage: Stage, arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str], out: int = subprocess.PIPE
+    stage: Stage, arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str], out: Any = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[str]]:
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment = {**inherited, **NODE, **stage.aws.environment, **variables}

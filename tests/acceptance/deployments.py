@@ -94,7 +94,7 @@ def a_process_becomes_a_lambda(stage: Stage) -> None:
     with running_sublet(
         stage,
         *("run", "--application", application, "--stream", stream, "--handler", context["handler"]),
-        *("--start-position", context["start_position"], "--failover-time", "10s"),
+        *("--start-position", context["start_position"]),
         folder=HANDLERS,
         variables=json.loads(context["handler_environment"]),
     ):

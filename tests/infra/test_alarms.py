@@ -252,7 +252,7 @@ def test_a_queue_of_failed_records_has_an_alarm_before_it_deletes_them(build: Bu
     assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateAgeOfOldestMessage")
     assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "given-up"}]
     assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (3 * DAY, 1)
-    assert "for 3 days, and their queue deletes them after 4 days" in alarm["AlarmDescription"]
+    assert "for 3 days, and their queue deletes them after 4 days" in json.dumps(alarm["AlarmDescription"])
 
 
 @pytest.mark.parametrize(("given", "days"), [({"retention_period": Duration.days(14)}, 10.5), ({}, 3)])
