@@ -221,7 +221,7 @@ def test_prefix_is_refused_when_something_has_such_a_name(aws: MotoAws, what: st
     check_names_are_free(aws, "order")
 
 
-def test_what_a_killed_run_left_is_found_by_its_tag_alone(aws: MotoAws) -> None:
+def test_tag_finds_what_a_killed_run_left_and_nothing_else(aws: MotoAws) -> None:
     killed, other = stage_of(aws), stage_of(aws)
     other.belongings.run, other.plan = "orders-2", Plan("orders-2", 100, timedelta(0), is_dry=False)
     for stage in (killed, other):
@@ -261,7 +261,7 @@ def test_all_but_the_idle_stream_is_removed_before_the_last_step(aws: MotoAws) -
     assert streams(aws) == []
 
 
-def test_what_could_not_be_removed_early_is_reported_at_the_end(aws: MotoAws) -> None:
+def test_report_names_what_could_not_be_removed_early(aws: MotoAws) -> None:
     class Stubborn:
         label = "stubborn"
 
