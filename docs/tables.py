@@ -92,18 +92,16 @@ def options() -> str:
 
 
 def other_connectors() -> str:
-    """Options of Databricks' source and the awslabs connector, and what to write instead: one answer, one row."""
-    rows: dict[str, tuple[list[str], list[str]]] = {}
+    """Options of Spark's other sources, and what to write instead: one answer, one row."""
+    connectors = ("databricks", "awslabs", "qubole", "kafka")
+    rows: dict[str, dict[str, list[str]]] = {}
     for each in THEIRS:
-        databricks, awslabs = rows.setdefault(each.here, ([], []))
-        databricks += [_code(each.databricks)] if each.databricks else []
-        awslabs += [_code(each.awslabs)] if each.awslabs else []
+        row = rows.setdefault(each.here, {connector: [] for connector in connectors})
+        for connector in connectors:
+            row[connector] += [_code(name)] if (name := getattr(each, connector)) else []
     return _table(
-        ("Databricks", "awslabs", "here"),
-        [
-            (", ".join(databricks), ", ".join(awslabs), _code(here) if here.isidentifier() else here)
-            for here, (databricks, awslabs) in rows.items()
-        ],
+        ("Databricks", "awslabs", "Qubole, roncemer, Glue", "Kafka", "here"),
+        [(*map(", ".join, row.values()), _code(here) if here.isidentifier() else here) for here, row in rows.items()],
     )
 
 

@@ -185,7 +185,8 @@ def test_aggregates_are_kept_where_the_stream_may_have_placed_them_itself(
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("startingPosition", "LATEST", "did you mean startPosition"),
+        ("startPositoin", "LATEST", "did you mean startPosition"),
+        ("startingPosition", "LATEST", r'here \.option\("startPosition", "LATEST"\)'),
         ("kinesis.startingPosition", "LATEST", r'here \.option\("startPosition", "LATEST"\)'),
         ("endpointUrl", "localhost:4567", "a URL with its scheme"),
     ],

@@ -14,7 +14,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import HashRangeFilter, StartKind, StartPosition
 from sublet.spark.option_table import OPTIONS, parse_options
-from sublet.spark.options import UseOfLeases
+from sublet.spark.options import Leases, UseOfLeases
 from sublet.spark.other_connectors import THEIRS
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "spark.md"
@@ -41,11 +41,81 @@ def test_names_come_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("latest", StartKind.LATEST),
+        ("Trim_Horizon", StartKind.TRIM_HORIZON),
+        ("earliest", StartKind.TRIM_HORIZON),
+        (" LATEST ", StartKind.LATEST),
+        ("at_timestamp:2026-01-31t08:00:00z", StartKind.AT_TIMESTAMP),
+    ],
+)
+def test_positions_come_in_any_case(text: str, kind: StartKind) -> None:
+    of_all = parse_options({"stream": "orders", "startPosition": text}, UseOfLeases.STREAM)
+    of_one = parse_options({"stream": f"orders@{text}"}, UseOfLeases.STREAM)
+    at = datetime(2026, 1, 31, 8, tzinfo=UTC) if kind is StartKind.AT_TIMESTAMP else None
+    assert of_all.start_position == StartPosition(kind, at)
+    assert of_one.streams is not None
+    assert [each.start for each in of_one.streams.selectors] == [StartPosition(kind, at)]
+
+
+def test_words_come_in_any_case() -> None:
+    given = {"stream": "orders", "application": "audit", "leases": "Hold", "hashRangeFilter": "OFF"}
+    options = parse_options(given, UseOfLeases.STREAM)
+    assert options.leases is Leases.HOLD
+    assert options.hash_range_filter is HashRangeFilter.OFF
+
+
+@pytest.mark.parametrize(
+    ("text", "lasts"),
+    [
+        ("5m", timedelta(minutes=5)),
+        ("5M", timedelta(minutes=5)),
+        ("5 minutes", timedelta(minutes=5)),
+        ("10 seconds", timedelta(seconds=10)),
+        ("1 second", timedelta(seconds=1)),
+        ("interval 1 Hour 30 MINUTES", timedelta(minutes=90)),
+        ("250 milliseconds", timedelta(milliseconds=250)),
+        ("1.5 seconds", timedelta(seconds=1.5)),
+        ("2 weeks", timedelta(days=14)),
+    ],
+)
+def test_durations_are_ours_or_sparks_intervals(text: str, lasts: timedelta) -> None:
+    options = parse_options({"stream": "orders", "maxSpanPerTrigger": text}, UseOfLeases.STREAM)
+    assert options.max_span_per_trigger == lasts
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "a number and a unit"),
+        ("5", "a number and a unit"),
+        ("minutes", "a number and a unit"),
+        ("5 parsecs", "a number and a unit"),
+        ("5 minutes or so", "a number and a unit"),
+        ("-5 minutes", "a number and a unit"),
+        ("interval", "a number and a unit"),
+        ("1 month", "a month has no fixed length"),
+        ("0 seconds", "longer than 0"),
+        ("6000 weeks", "at most 36,525 days"),
+        ("36525 days 1 second", "at most 36,525 days"),
+    ],
+)
+def test_other_durations_are_refused(text: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(why)) as refused:
+        parse_options({"stream": "orders", "maxSpanPerTrigger": text}, UseOfLeases.STREAM)
+    assert refused.value.name == "maxSpanPerTrigger"
+
+
+@pytest.mark.parametrize(
     ("given", "named", "why"),
     [
         ({}, "stream", "required"),
         ({"stream": ""}, "stream", "not empty"),
         ({"stream": "a/b"}, "stream", "stream name"),
+        ({"stream": "orders", "path": "/lake"}, "path", "has no path"),
+        ({"stream": "orders", "option.stream": "orders"}, "USING sublet", "CREATE TEMPORARY VIEW"),
+        ({"provider": "sublet", "owner": "me"}, "USING sublet", "CREATE TEMPORARY VIEW"),
         ({"stream": "orders", "streem": "x"}, "streem", "did you mean stream?"),
         ({"stream": "orders,a/b"}, "stream", "streams separated by commas"),
         ({"stream": "orders,audit@NOW"}, "stream", "one of TRIM_HORIZON"),
@@ -240,7 +310,7 @@ def test_an_external_id_is_in_no_message_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("streamName", "orders", 'an option of Databricks\'; here .option("stream", "orders")'),
+        ("streamName", "orders", 'of Databricks\' and the Qubole connector\'s; here .option("stream", "orders")'),
         ("kinesis.streamName", "orders", 'the awslabs connector\'s; here .option("stream", "orders")'),
         ("initialPosition", "trim_horizon", '.option("startPosition", "TRIM_HORIZON")'),
         ("initialPosition", "earliest", '.option("startPosition", "TRIM_HORIZON")'),
@@ -256,6 +326,19 @@ def test_an_external_id_is_in_no_message_of_ours() -> None:
         ("kinesis.consumerType", "SubscribeToShard", "enhanced fan-out is not used"),
         ("consumerMode", "efo", "enhanced fan-out is not used"),
         ("kinesis.stsRoleArn", ROLE, f'.option("roleArn", "{ROLE}")'),
+        ("startingPosition", "earliest", 'the Qubole connector\'s; here .option("startPosition", "TRIM_HORIZON")'),
+        ("startingOffsets", "earliest", 'an option of Kafka\'s; here .option("startPosition", "TRIM_HORIZON")'),
+        ("startingOffsets", '{"orders":{"0":23}}', "AT_TIMESTAMP:<ISO 8601 with time zone>"),
+        ("startingTimestamp", "1769846400000", '.option("startPosition", "AT_TIMESTAMP:2026-01-31T08:00:00Z")'),
+        ("startingTimestamp", "soon", "AT_TIMESTAMP:<ISO 8601 with time zone>"),
+        ("subscribe", "orders,audit", '.option("stream", "orders,audit")'),
+        ("maxOffsetsPerTrigger", "1000", '.option("maxRecordsPerTrigger", "1000")'),
+        ("kafka.bootstrap.servers", "b:9092", "no brokers"),
+        ("kinesis.executor.maxFetchTimeInMs", "1000", '.option("maxSpanPerTrigger", "<of arrival time: 10m>")'),
+        ("kinesis.application", "audit", "options have no prefix here: application"),
+        ("kinesis.nothing", "x", "no such option"),
+        ("kinesis.secret", "s3cr3t", "no such option"),
+        ("awsAccessKeyId", "AKIA1234", "no keys in options"),
         ("awsAccessKey", "AKIA1234", "no keys in options"),
         ("awsSecretKey", "s3cr3t", "no keys in options"),
     ],

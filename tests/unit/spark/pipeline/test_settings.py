@@ -28,6 +28,7 @@ def test_the_defaults() -> None:
     assert (given.output, given.checkpoint) == ("lake", "lake/_checkpoint")
     assert given.sink is Sink.PARQUET
     assert given.every == timedelta(minutes=1)
+    assert settings("--every", "5 minutes").every == timedelta(minutes=5)
     assert given.options == {"stream": "orders", "maxSpanPerTrigger": "10m"}
 
 
@@ -58,8 +59,9 @@ def test_pipeline_reads_in_as_many_tasks_as_there_are_slots_unless_told() -> Non
     assert in_partitions({"MaxPartitions": "3"}, 16) == {"MaxPartitions": "3"}
 
 
-def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
-    given = settings("--application", "audit", "--leases", "hold", "--metrics")
+@pytest.mark.parametrize("how", ["hold", "HOLD"])
+def test_a_source_that_holds_leases_knows_the_checkpoint(how: str) -> None:
+    given = settings("--application", "audit", "--leases", how, "--metrics")
     assert given.options["checkpointLocation"] == "lake/_checkpoint"
     assert given.metrics_of == "audit"
     assert settings("--metrics").metrics_of == "orders"
@@ -69,7 +71,7 @@ def test_a_source_that_holds_leases_knows_the_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (("--option", "startingPosition=LATEST"), r"startingPosition.*did you mean startPosition"),
+        (("--option", "startPositoin=LATEST"), r"startPositoin.*did you mean startPosition"),
         (("--option", "region"), r"option = 'region': NAME=VALUE"),
         (("--option", "region=a", "--option", "Region=b"), "Region is given twice"),
         (("--option", "stream=b"), "option = 'stream': has an argument of its own"),

@@ -6,15 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from sublet.errors import SettingsError
-from sublet.settings import StartKind, parse_setting, unknown
+from sublet.settings import HashRangeFilter, StartKind, unknown
 from sublet.spark import option_values as values
 from sublet.spark.options import Leases, Options, UseOfLeases
 from sublet.spark.other_connectors import instead_of
 from sublet.spark.stream_option import one_stream
-
-
-def _leases(name: str, text: str) -> object:
-    return parse_setting(name, Leases, text)
 
 
 class Option(NamedTuple):
@@ -128,7 +124,7 @@ OPTIONS = (
     ),
     Option(
         "hashRangeFilter",
-        values.hash_range_filter,
+        values.one_of(HashRangeFilter),
         "kcl",
         _BOTH,
         "`kcl` drops a KPL aggregate with a record outside the shard's hash range, as KCL does, but only if Kinesis "
@@ -182,7 +178,7 @@ OPTIONS = (
     ),
     Option(
         "leases",
-        _leases,
+        values.one_of(Leases),
         "none",
         (UseOfLeases.STREAM,),
         "`follow`: start at that application's checkpoints, and write nothing there. `hold`: share its leases, as "
@@ -255,12 +251,23 @@ _EXCLUSIVE = (
 )
 
 
+_OF_SECRETS = ("key", "secret", "token", "password")
+"""Parts of an unknown option's name for which its value is not shown."""
+
+_OF_TABLES = frozenset({"provider", "location", "owner", "external", "is_managed_location"})
+"""Properties of a table. Spark passes them beside the options when SQL creates one, and options again as `option.x`."""
+
+_A_VIEW = "CREATE TEMPORARY VIEW <name> USING sublet OPTIONS (stream '<stream>')"
+
+
 def parse_options(given: Mapping[str, str], use: UseOfLeases | None) -> Options:
     """Parses the options. Raises SettingsError for the first that is wrong. Spark gives names in any case.
 
     `use` None: not known yet (Spark asks for the schema first); options of any use are accepted.
     """
     texts = {key.lower(): text for key, text in given.items()}
+    if any(key in _OF_TABLES or key.startswith("option.") for key in texts):
+        raise SettingsError("USING sublet", "CREATE TABLE", f"{_A_VIEW}: Spark's catalog stores no stream as a table")
     for key, text in texts.items():
         _check_name(key, text, use)
     for one, other in _EXCLUSIVE:
@@ -268,9 +275,10 @@ def parse_options(given: Mapping[str, str], use: UseOfLeases | None) -> Options:
             raise SettingsError(other, texts[other.lower()], f"cannot go with {one}: give one of the two")
     _check_uses(texts)
     if "stream" not in texts:
-        raise SettingsError("stream", None, 'required: .option("stream", "<name>")')
+        raise SettingsError("stream", None, f'required: .option("stream", "<name>"), or in SQL {_A_VIEW}')
     values = one_stream({option.name: _value(option, texts) for option in OPTIONS})
-    options = Options(**{_snake(name): value for name, value in values.items()})
+    fields = {_snake(name): value for name, value in values.items()}
+    options = Options(**fields, gives_start="startposition" in texts)
     _check_streams(options, texts, use)
     _check_positions(options, use)
     _check_role(options, texts)
@@ -327,9 +335,16 @@ def _check_failover_time(options: Options) -> None:
 def _check_name(key: str, text: str, use: UseOfLeases | None) -> None:
     option = _BY_KEY.get(key)
     if option is None:
+        if key == "path":
+            raise SettingsError(
+                key, text, "not for a stream, which has no path: leave it out, also of load() and save()"
+            )
         if (instead := instead_of(key, text)) is not None:
             raise SettingsError(key, "...", instead)
-        raise unknown(key, text, "option", [option.name for option in OPTIONS])
+        if (ours := _BY_KEY.get(key.rpartition(".")[2])) is not None:
+            raise SettingsError(key, "...", f"options have no prefix here: {ours.name}")
+        shown = "..." if any(word in key for word in _OF_SECRETS) else text
+        raise unknown(key, shown, "option", [option.name for option in OPTIONS])
     if use is not None and use not in option.uses:
         raise SettingsError(option.name, text, f"not for {use}, only for {', '.join(option.uses)}")
 

@@ -1,21 +1,32 @@
-"""Parses option values. Errors are SettingsError with the option's name and what is allowed."""
+"""Parses option values, in any case where that makes no difference: Spark's users write `latest` and `TRUE`. Errors are
+SettingsError with the option's name and what is allowed."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
 from sublet.errors import MalformedCheckpoint, SettingsError
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.settings import HashRangeFilter, StartKind, StartPosition, parse_duration, parse_setting
+from sublet.settings import StartKind, StartPosition, parse_duration, parse_setting
+from sublet.settings.text import LONGEST
 
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
 _EXTERNAL_ID = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
 _SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
+
+_PART_OF_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?(?=\s|$)\s*", re.ASCII)
+_UNITS_OF_INTERVALS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d"}
+_OF_CALENDAR = frozenset({"month", "quarter", "year"})
+_DAYS_OF_WEEK = 7
+
+_POSITIONS = {"EARLIEST": StartKind.TRIM_HORIZON.value}
+"""Words of Spark's other sources, and Kinesis' own."""
 
 
 def not_empty(name: str, text: str) -> str:
@@ -25,7 +36,7 @@ def not_empty(name: str, text: str) -> str:
 
 
 def flag(name: str, text: str) -> object:
-    return parse_setting(name, bool, text.lower())
+    return parse_setting(name, bool, text.strip().lower())
 
 
 def count(name: str, text: str) -> int:
@@ -34,16 +45,48 @@ def count(name: str, text: str) -> int:
     return int(text)
 
 
+def one_of(kind: type[StrEnum]) -> Callable[[str, str], object]:
+    """Parses one of these lower-case words."""
+    return lambda name, text: parse_setting(name, kind, text.strip().lower())
+
+
 def duration(name: str, text: str) -> timedelta:
-    lasts = parse_duration(name, text)
+    """Parses `5m`, and intervals as Spark's triggers have them: `5 minutes`, `1 hour 30 minutes`."""
+    words = text.strip().lower()
+    lasts = parse_duration(name, words) if (interval := _interval(name, words)) is None else interval
     if lasts <= timedelta(0):
         raise SettingsError(name, text, "longer than 0")
     return lasts
 
 
+def _interval(name: str, words: str) -> timedelta | None:
+    """Returns None for text that is not an interval of Spark's."""
+    rest, lasts = words.removeprefix("interval "), timedelta(0)
+    while part := _PART_OF_INTERVAL.match(rest):
+        number, unit = part.groups()
+        if unit in _OF_CALENDAR:
+            raise SettingsError(name, words, f"days or less: a {unit} has no fixed length")
+        if unit == "week":
+            lasts += _DAYS_OF_WEEK * parse_duration(name, f"{number}d")
+        elif unit in _UNITS_OF_INTERVALS:
+            lasts += parse_duration(name, f"{number}{_UNITS_OF_INTERVALS[unit]}")
+        else:
+            return None
+        rest = rest[part.end() :]
+    if lasts > LONGEST:
+        raise SettingsError(name, words, f"at most {LONGEST.days:,} days")
+    return None if rest or not words else lasts
+
+
+def position_text(text: str) -> str:
+    """A start position as Kinesis writes it: `latest` is LATEST, and `earliest`, Kafka's word, TRIM_HORIZON."""
+    kind, colon, at = text.strip().upper().partition(":")
+    return f"{_POSITIONS.get(kind, kind)}{colon}{at}"
+
+
 def position(name: str, text: str) -> StartPosition:
     try:
-        return StartPosition.parse(text)
+        return StartPosition.parse(position_text(text))
     except SettingsError as refusal:
         raise SettingsError(name, text, refusal.allowed) from None
 
@@ -79,10 +122,6 @@ def session_name(name: str, text: str) -> str:
     if not _SESSION_NAME.fullmatch(text):
         raise SettingsError(name, text, "2 to 64 of letters, digits and +=,.@-_ (as IAM has it)")
     return text
-
-
-def hash_range_filter(name: str, text: str) -> object:
-    return parse_setting(name, HashRangeFilter, text)
 
 
 def checkpoints(name: str, text: str) -> Mapping[str, Checkpoint]:

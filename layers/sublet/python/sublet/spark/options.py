@@ -70,6 +70,8 @@ class Options:
     list_interval: timedelta
     stream_discovery_interval: timedelta
     patience: timedelta
+    gives_start: bool = False
+    """The user has given `startPosition`, even if it is the default."""
 
     @property
     def streams(self) -> StreamChoice | None:

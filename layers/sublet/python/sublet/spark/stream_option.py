@@ -7,6 +7,7 @@ from typing import Any
 from sublet.errors import SettingsError
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import StreamChoice
+from sublet.spark.option_values import position_text
 
 _OF_SEVERAL = frozenset(",*?@:")
 """Characters that only a choice of several streams has."""
@@ -19,9 +20,14 @@ def several_streams(text: str) -> StreamChoice | None:
     if _is_one_arn(text) or _OF_SEVERAL.isdisjoint(text):
         return None
     try:
-        return StreamChoice.parse(text)
+        return StreamChoice.parse(",".join(map(_with_position, text.split(","))))
     except SettingsError as refusal:
         raise SettingsError("stream", refusal.value, refusal.allowed) from None
+
+
+def _with_position(selector: str) -> str:
+    what, at, start = selector.partition("@")
+    return f"{what}@{position_text(start)}" if at else selector
 
 
 def one_stream(values: dict[str, Any]) -> dict[str, Any]:

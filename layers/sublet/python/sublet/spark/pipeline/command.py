@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from sublet.errors import SettingsError, SubletError
-from sublet.settings import parse_duration
+from sublet.spark.option_values import duration
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_settings
 
 DESCRIPTION = """\
@@ -150,7 +150,7 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         sink=Sink(arguments.sink),
         schema=arguments.schema,
         transform=arguments.transform,
-        every=None if arguments.available_now else parse_duration("every", arguments.every),
+        every=None if arguments.available_now else duration("every", arguments.every),
         options={**named, **options},
         spark=pairs("conf", arguments.conf),
         metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,

@@ -102,7 +102,7 @@ def source_options(given: Mapping[str, str], checkpoint: str, *, available_now: 
     options = {**given, **({"availableNow": "true"} if available_now else {})}
     if _LIMITS.isdisjoint(known):
         options["maxSpanPerTrigger"] = SPAN_DEFAULT
-    if known.get("leases") == Leases.HOLD:
+    if known.get("leases", "").strip().lower() == Leases.HOLD:
         options["checkpointLocation"] = checkpoint
     parse_options(options, UseOfLeases.STREAM)
     return options

@@ -15,7 +15,7 @@ Other consumers of the stream use the limit too: a throttled poll is repeated, a
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -42,6 +42,8 @@ class CallPace:
         self._sleep = sleep
         self._calls: dict[str, deque[datetime]] = {}
         self._paid_at: dict[str, datetime] = {}
+        self.throttled: Counter[str] = Counter()
+        """The calls on each shard that Kinesis refused all the same, because other consumers used up the limit."""
 
     @classmethod
     def of_driver(cls, clock: Clock, sleep: Sleep) -> CallPace:

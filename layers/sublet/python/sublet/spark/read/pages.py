@@ -57,6 +57,7 @@ class _Reader:
         since, refusals = connection.clock.steady(), 0
         while isinstance(reply := self._poll(), Refusal):
             refusals += 1
+            connection.pace.throttled[self.shard_id] += reply is PollRefusal.THROTTLED
             if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
                     f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in "

@@ -81,11 +81,12 @@ class SubletDataSource(DataSource):
         return options
 
     def _options(self, schema: StructType, use: UseOfLeases) -> Options:
+        options = parse_options(self.options, use)
         if not arrow_schema(schema).equals(ARROW_SCHEMA):
             raise SettingsError(
                 "schema", schema.simpleString(), f"the source's own: leave .schema() out ({SCHEMA_DDL})"
             )
-        return parse_options(self.options, use)
+        return options
 
 
 class _RefusedReader(DataSourceStreamReader):

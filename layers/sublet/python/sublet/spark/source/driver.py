@@ -56,12 +56,23 @@ class QueryDriver:
         """What the last plan found in each shard, by lease key."""
         self._is_waiting: set[StreamKey | None] = set()
         """Streams of the offset that are not read, and for which that has been logged."""
+        self._has_planned = False
         self.has_targets = False
 
     @property
     def lag(self) -> Mapping[str, timedelta]:
         """How far each shard's last planned end was behind its tip, by lease key."""
         return {key: look.found.lag for key, look in self._looks.items()}
+
+    @property
+    def counted_bytes(self) -> Mapping[str, int]:
+        """The bytes of each shard in the last planned batch, by lease key, as far as a limit had them counted."""
+        return {key: look.found.bytes for key, look in self._looks.items() if look.found.bytes is not None}
+
+    @property
+    def throttled(self) -> Mapping[str, int]:
+        """How many of the driver's calls on each shard were throttled since the query started, by lease key."""
+        return {key: count for planner in self._planners.values() for key, count in planner.throttled.items()}
 
     @property
     def leaves_more(self) -> bool:
@@ -94,6 +105,7 @@ class QueryDriver:
         before = self._as_ours(start)
         planners = self._look()
         self._tell_of_waiting(before)
+        self._tell_of_start(before)
         # A checkpoint that is not this query's is refused before the keeper writes it to the leases.
         begins = self._of_each(planners, lambda key, planner: planner.begin(before.streams.get(key)))
         self._portion.committed(before)
@@ -226,6 +238,16 @@ class QueryDriver:
                 f"also {', '.join(key.stream for key in unnamed)}, until the batch is committed that was planned "
                 "last: it has to be repeated, and has records of it",
             )
+
+    def _tell_of_start(self, before: Offset) -> None:
+        """Says once that a start position has no effect, because the query goes on from its checkpoint."""
+        if not self._has_planned and self._options.gives_start and before.shards:
+            self._access.log.warning(
+                "startPosition has no effect: it is for the first run with a checkpointLocation, and this one goes on "
+                "from its checkpoint. To start there, give the query a new checkpointLocation and a new output",
+                startPosition=str(self._options.start_position),
+            )
+        self._has_planned = True
 
     def _tell_of_waiting(self, before: Offset) -> None:
         waiting = before.streams.keys() - self._discovery.starts.keys()

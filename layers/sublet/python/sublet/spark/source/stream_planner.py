@@ -100,6 +100,11 @@ class StreamPlanner:
         """Shards whose tasks' first calls were counted when they were planned."""
 
     @property
+    def throttled(self) -> Mapping[str, int]:
+        """How many of this process' calls on each shard were throttled."""
+        return {shard_id: count for shard_id, count in self._access.pace.throttled.items() if count}
+
+    @property
     def listed(self) -> Collection[str]:
         """The shards of the last listing."""
         return self._shards.keys()

@@ -112,14 +112,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds. Of
-        several streams, each shard is named by stream and shard, as its lease is.
+        """For `query.lastProgress`: how far behind their tips the shards' last planned ends were, in milliseconds, the
+        batch's bytes, as far as they were counted, and how many of the driver's calls were throttled. Of several
+        streams, each shard is named by stream and shard, as its lease is.
         """
-        millis = {shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(self._query().lag.items())}
+        query = self._query()
+        millis = {shard_id: round(lag.total_seconds() * 1000) for shard_id, lag in sorted(query.lag.items())}
         return {
             "stream": self._options.stream,
             "millisBehindLatest": millis,
             "maxMillisBehindLatest": max(millis.values(), default=0),
+            "bytes": dict(sorted(query.counted_bytes.items())),
+            "throttledCalls": dict(sorted(query.throttled.items())),
         }
 
     def leaves_more(self) -> bool:
