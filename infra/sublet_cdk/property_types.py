@@ -1,4 +1,5 @@
-"""Checks a construct's properties against the types in its signature: a wrong one is a SettingsError with its name.
+"""Checks a construct's properties against its signature: a wrong type is a SettingsError with the property's name, and
+a misspelt name one with the name that was meant.
 
 Otherwise `worker_memory="512"` is a TypeError about `<`, and `stream="arn:..."` an AttributeError, deep in our code
 or CDK's.
@@ -13,12 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from functools import cache, wraps
+from inspect import signature
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Concatenate, ParamSpec, Union, cast, get_args, get_origin, get_type_hints
 
 from aws_cdk import Token
 from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, unknown
+from sublet.settings.value import names_elsewhere
 
 P = ParamSpec("P")
 Init = Callable[Concatenate[Any, P], None]
@@ -34,11 +38,43 @@ def typed_properties(init: Init[P]) -> Init[P]:
     def checked(self: Any, *args: P.args, **given: P.kwargs) -> None:
         hints = _hints(init)
         for name, value in given.items():
+            _check_name(name, value, init)
             if name in hints:
                 check_type(name, value, hints[name])
         init(self, *args, **given)
 
     return cast("Init[P]", checked)
+
+
+OTHER_NAMES = {
+    "alarm_actions": ("alarm_topic",),
+    "memory_size": ("worker_memory", "memory"),
+    "memory_limit_mib": ("memory", "worker_memory"),
+    "desired_count": ("min_tasks",),
+    "removal_policy": ("lease_table_removal",),
+    "reserved_concurrent_executions": ("worker_reserved_concurrency",),
+    "code": ("handler_code",),
+    "env": ("worker_environment", "environment"),
+}
+"""Properties that CDK's own constructs call otherwise, and what ours call them."""
+
+OF_THE_WORKER = "worker_"
+
+
+def _check_name(name: str, value: object, init: Callable[..., None]) -> None:
+    """Raises SettingsError for a name that is neither a property nor any setting's."""
+    parameters = signature(init).parameters
+    if name in parameters or (name in DEFINITIONS and "settings" in parameters):
+        return
+    ours = [each for each in parameters if each not in ("self", "scope", "construct_id", "settings")]
+    known = [*ours, *(DEFINITIONS if "settings" in parameters else ())]
+    elsewhere = {
+        **names_elsewhere(),
+        **{each.removeprefix(OF_THE_WORKER): each for each in ours if each.startswith(OF_THE_WORKER)},
+        **{other: next((each for each in names if each in ours), "") for other, names in OTHER_NAMES.items()},
+    }
+    shown = value if isinstance(value, (str, int, float, NoneType)) else type(value).__name__
+    raise unknown(name, shown, "property", known, elsewhere=elsewhere)
 
 
 def check_type(name: str, value: object, hint: Any) -> None:

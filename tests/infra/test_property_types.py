@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -44,15 +45,50 @@ WRONG: list[tuple[Any, str, object, str]] = [
 ]
 
 
+def named(construct: Any) -> dict[str, Any]:
+    return {name: value for name, value in NAMED.items() if name in signature(construct).parameters}
+
+
 @pytest.mark.parametrize(
     ("construct", "name", "value", "says"), WRONG, ids=[f"{c.__name__}.{n}={v}" for c, n, v, _ in WRONG]
 )
 def test_a_property_of_another_type_is_refused_by_its_name(construct: Any, name: str, value: object, says: str) -> None:
     stack = Stack(an_app(), "orders")
     with pytest.raises(SettingsError) as refused:
-        construct(stack, "Orders", **{**NAMED, name: value})
+        construct(stack, "Orders", **{**named(construct), name: value})
     assert (refused.value.name, refused.value.value) == (name, value)
     assert says in str(refused.value)
+
+
+MEANT = [
+    (KinesisConsumer, "alarms_topic", "alarm_topic"),
+    (KinesisConsumer, "alarm_actions", "alarm_topic"),
+    (KinesisConsumer, "environment", "worker_environment"),
+    (KinesisConsumer, "memory", "worker_memory"),
+    (KinesisConsumer, "memory_size", "worker_memory"),
+    (KinesisConsumer, "timeout", "worker_timeout"),
+    (KinesisConsumer, "layers", "worker_layers"),
+    (KinesisConsumer, "role", "worker_role"),
+    (KinesisConsumer, "reserved_concurrency", "worker_reserved_concurrency"),
+    (KinesisConsumer, "removal_policy", "lease_table_removal"),
+    (KinesisConsumer, "max_records", "poll_limit"),
+    (KinesisConsumer, "windw", "window"),
+    (KinesisConsumerService, "memory_limit_mib", "memory"),
+    (KinesisConsumerService, "desired_count", "min_tasks"),
+    (SparkPipeline, "schemas", "schema"),
+]
+
+
+@pytest.mark.parametrize(("construct", "name", "meant"), MEANT, ids=[f"{c.__name__}.{n}" for c, n, _ in MEANT])
+def test_misspelt_property_gets_the_property_meant(construct: Any, name: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=rf"no such property; did you mean {meant}\?") as refused:
+        construct(Stack(an_app(), "orders"), "Orders", **{**named(construct), name: {"PASSWORD": "secret"}})
+    assert "secret" not in str(refused.value)
+
+
+def test_property_unlike_any_other_gets_the_list() -> None:
+    with pytest.raises(SettingsError, match="no such property; the properties are alarm_thresholds"):
+        KinesisConsumer(Stack(an_app(), "orders"), "Orders", **{**NAMED, "tumbling": 1})  # type: ignore[call-arg]
 
 
 def test_property_type_check_takes_tokens_and_constructs() -> None:

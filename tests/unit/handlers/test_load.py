@@ -122,6 +122,12 @@ def lease_releasing(shard_id): audit.calls.append("the module's")
         ("orders:handle", "import sys; sys.exit(3)", "importing orders raised SystemExit: 3"),
         ("orders:handle", "", "module orders has no function handle"),
         (
+            "orders:handel",
+            "import json\nfrom json import dumps\ndef handle(batch): ...\ndef _own(): ...\nclass Other: ...",
+            "module orders has no function handel; it has: Other, handle",
+        ),
+        ("orders.py:handle", "", "there is no module orders.py on the Python path; did you mean orders:handle?"),
+        (
             "orders:handle",
             "def __getattr__(name):\n    raise OSError('no disk')",
             "looking for handle in orders raised OSError: no disk",

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sublet import Consumer, aio
+from sublet.errors import SettingsError
 from sublet.pull.arguments import ConsumerKeywords, PulledKeywords
 from sublet.settings.keywords import ProcessKeywords
 from sublet.testing.memory import MemoryStream, memory_ports
@@ -32,3 +33,19 @@ def test_a_setting_may_be_given_as_text(made: type[Consumer | aio.Consumer]) -> 
     ports = memory_ports(MemoryStream(name="orders"))
     consumer = made("audit", "orders", ports=ports, failover_time="30s", worker_id="one")
     assert consumer.settings.failover_time == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("made", [Consumer, aio.Consumer])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("region", "give account=sublet.connect"),
+        ("boto3_session", "give account=sublet.connect"),
+        ("worker_count", "only for Lambda"),
+    ],
+)
+def test_argument_that_would_do_nothing_here_is_refused(
+    made: type[Consumer | aio.Consumer], name: str, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        made("audit", "orders", **{name: 3})

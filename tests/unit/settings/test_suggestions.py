@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from sublet.settings import DEFINITIONS, nearest, unknown
+from sublet.errors import SettingsError
+from sublet.settings import DEFINITIONS, Settings, nearest, unknown
+from sublet.settings.value import names_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,27 @@ def test_suggestion_ignores_the_common_prefix() -> None:
     known = ["SUBLET_MODE", "SUBLET_WINDOW"]
     assert "did you mean" not in str(unknown("SUBLET_NODES", "5", "setting", known, "SUBLET_"))
     assert "did you mean SUBLET_WINDOW?" in str(unknown("SUBLET_WINDO", "5", "setting", known, "SUBLET_"))
+
+
+def camel_and_snake(name: str) -> set[str]:
+    return {name, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()}
+
+
+ELSEWHERE = sorted(
+    (name, ours) for other, ours in names_elsewhere().items() for name in camel_and_snake(other) - {ours}
+)
+
+
+@pytest.mark.parametrize(("name", "ours"), ELSEWHERE)
+def test_a_name_of_kcl_or_the_event_source_mapping_gets_ours(name: str, ours: str) -> None:
+    with pytest.raises(SettingsError, match=rf"did you mean {ours}\?"):
+        Settings(**{"application": "audit", "stream": "orders", name: "x"})
+
+
+def test_names_elsewhere_are_those_of_the_definitions() -> None:
+    assert names_elsewhere()["maxRecords"] == "poll_limit"
+    assert len(ELSEWHERE) >= 45
+
+
+def test_name_elsewhere_is_not_suggested_where_ours_is_no_setting() -> None:
+    assert nearest("maxRecords", ["window"], names_elsewhere()) is None

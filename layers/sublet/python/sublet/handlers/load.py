@@ -80,7 +80,9 @@ def _imported_as(reference: str) -> NamedHandler:
     try:
         value = getattr(module, name)
     except AttributeError as missing:
-        raise HandlerNotLoadable(f"handler {reference!r}: module {module_name} has no function {name}") from missing
+        raise HandlerNotLoadable(
+            f"handler {reference!r}: module {module_name} has no function {name}{_what_it_has(module)}"
+        ) from missing
     except Exception as failure:  # raised by its own __getattr__
         raise HandlerNotLoadable(
             f"handler {reference!r}: looking for {name} in {module_name} raised {said_with_place(failure)}"
@@ -96,8 +98,10 @@ def _imported(module_name: str, reference: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
         if missing.name and (module_name == missing.name or module_name.startswith(f"{missing.name}.")):
+            is_file = module_name.endswith(".py")
+            meant = f"; did you mean {reference.replace('.py:', ':').replace('/', '.')}?" if is_file else ""
             raise HandlerNotLoadable(
-                f"handler {reference!r}: there is no module {missing.name} on the Python path"
+                f"handler {reference!r}: there is no module {missing.name} on the Python path{meant}"
             ) from missing
         raise HandlerNotLoadable(
             f"handler {reference!r}: {module_name} imports {missing.name}, which is not installed{place_of(missing)}"
@@ -106,6 +110,16 @@ def _imported(module_name: str, reference: str) -> ModuleType:
         raise HandlerNotLoadable(
             f"handler {reference!r}: importing {module_name} raised {said_with_place(failure)}"
         ) from failure
+
+
+def _what_it_has(module: ModuleType) -> str:
+    """The functions and classes that the module defines itself."""
+    own = (
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and callable(value)
+    )
+    return f"; it has: {', '.join(names)}" if (names := sorted(own)) else ""
 
 
 def _has_handle(value: object) -> bool:

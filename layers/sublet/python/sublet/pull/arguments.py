@@ -12,7 +12,7 @@ from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.handlers.load import handler_of
 from sublet.ports import Ports, Signal, Tasks
-from sublet.settings import DEFINITIONS, Checkpointing, Settings, setting_values
+from sublet.settings import DEFINITIONS, Checkpointing, OnlyFor, Settings, setting_values
 from sublet.settings.keywords import ProcessKeywords
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
@@ -61,6 +61,7 @@ class ConsumerArguments:
         from sublet.runtimes.process_settings import process_settings
 
         _check_kinds(ports, account, on_event)
+        _check_runtime(settings)
         self._given = setting_values(settings)
         if handler is None:
             self.settings = _pull_settings(application, stream, self._given)
@@ -97,6 +98,19 @@ class ConsumerArguments:
             return self.settings
         worker_id = process_defaults(self.settings.application)["worker_id"]
         return replace(self.settings, worker_id=worker_id)
+
+
+OF_THE_ACCOUNT = ("region", "region_name", "session", "boto3_session", "profile", "profile_name", "endpoint_url")
+"""What boto3 and others take where `Consumer` takes an account."""
+
+
+def _check_runtime(given: Mapping[str, Any]) -> None:
+    """Raises SettingsError for what would be ignored here, or has another place."""
+    for name, value in given.items():
+        if name in OF_THE_ACCOUNT:
+            raise SettingsError(name, value, "not a setting: give account=sublet.connect(region=..., session=...)")
+        if name in DEFINITIONS and DEFINITIONS[name].only is OnlyFor.LAMBDA:
+            raise SettingsError(name, value, f"only for {OnlyFor.LAMBDA.described}")
 
 
 def _tasks_of(given: Ports | Account | None) -> Tasks:

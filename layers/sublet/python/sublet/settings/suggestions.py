@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from sublet.errors import SettingsError
 
 ALIKE = 0.8
 """The cutoff of difflib's ratio. At its default of 0.6, `tumbling_window` matches `maximum_batching_window`."""
 
+NOT_KNOWN_ELSEWHERE: Mapping[str, str] = MappingProxyType({})
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+
+def nearest(name: str, known: Iterable[str], elsewhere: Mapping[str, str] = NOT_KNOWN_ELSEWHERE) -> str | None:
     """The known name for another spelling (`batchsize`), a typo (`windw`), or an unambiguous prefix (`failover`). None
     if unsure: a wrong suggestion is worse than none.
+
+    elsewhere   known names by what other libraries call them; what names nothing in `known` is left out
     """
     by_plain = {_plain(each): each for each in known}
     meant = _plain(name)
     if meant in by_plain:
         return by_plain[meant]
+    for other, ours in elsewhere.items():
+        if _plain(other) == meant and _plain(ours) in by_plain:
+            return ours
     begin = [each for each in by_plain if each.startswith(meant)]
     if len(begin) == 1 and len(meant) >= 5:
         return by_plain[begin[0]]
@@ -27,15 +35,24 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_plain[close[0]] if close else None
 
 
-def unknown(name: str, value: object, kind: str, known: Collection[str], prefix: str = "") -> SettingsError:
+def unknown(
+    name: str,
+    value: object,
+    kind: str,
+    known: Collection[str],
+    prefix: str = "",
+    elsewhere: Mapping[str, str] = NOT_KNOWN_ELSEWHERE,
+) -> SettingsError:
     """The error for an unknown name. It suggests the nearest known name, or lists all.
 
-    kind    what the name should be, such as "setting"
-    prefix  a prefix that all names share, left out of the comparison
+    kind        what the name should be, such as "setting"
+    prefix      a prefix that all names share, left out of the comparison
+    elsewhere   as for `nearest`
     """
-    if near := nearest(name.removeprefix(prefix), (each.removeprefix(prefix) for each in known)):
+    if near := nearest(name.removeprefix(prefix), (each.removeprefix(prefix) for each in known), elsewhere):
         return SettingsError(name, value, f"no such {kind}; did you mean {prefix}{near}?")
-    return SettingsError(name, value, f"no such {kind}; the {kind}s are {', '.join(sorted(known))}")
+    kinds = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return SettingsError(name, value, f"no such {kind}; the {kinds} are {', '.join(sorted(known))}")
 
 
 def _plain(name: str) -> str:

@@ -480,7 +480,7 @@ class Settings:
     def __new__(cls, **given: object) -> Self:
         """Raise SettingsError for an unknown name, where Python would raise TypeError."""
         for name in given.keys() - DEFINITIONS.keys():
-            raise unknown(name, given[name], "setting", DEFINITIONS)
+            raise unknown(name, given[name], "setting", DEFINITIONS, elsewhere=names_elsewhere())
         return object.__new__(cls)  # super() knows the class without its slots
 
     def __post_init__(self) -> None:
@@ -615,4 +615,20 @@ def unknown_setting(name: str, value: object, names: Collection[str]) -> Setting
     definition = DEFINITIONS.get(name)
     if definition is not None and definition.only is not None:
         return SettingsError(name, value, f"only for {definition.only.described}")
-    return unknown(name, value, "setting", names)
+    return unknown(name, value, "setting", names, elsewhere=names_elsewhere())
+
+
+def names_elsewhere() -> dict[str, str]:
+    """Our settings by KCL's and the event source mapping's names. Where two have one name there, it is the first."""
+    found = {  # what their own setting is a part of, or stands beside
+        "initialPositionInStream": "start_position",
+        "shutdownGraceMillis": "window_margin",
+        "taskBackoffTimeMillis": "handler_backoff",
+        "metricsLevel": "metrics_by_shard",
+        "retrievalMode": "reading",
+    }
+    for name, definition in DEFINITIONS.items():
+        for other in (definition.elsewhere.kcl, definition.elsewhere.esm):
+            if other:
+                found.setdefault(other.rpartition(".")[2], name)
+    return found
