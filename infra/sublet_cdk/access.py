@@ -60,6 +60,7 @@ class Access:
             **self._streams(role_needs.LEASE_WORKER_ON_STREAM, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
+            **self._schemas(),
             **self._on_failure(),
         }
 
@@ -72,6 +73,7 @@ class Access:
             **self._streams(role_needs.PROCESS_ON_STREAM, finds=True, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
+            **self._schemas(),
             **self._on_failure(),
         }
 
@@ -111,6 +113,10 @@ class Access:
             arns = consumer_arns(self.scope, choice, self.settings.fan_out_name)
             return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, *arns)}
         return {"fan-out": roles.allow(role_needs.READER_ON_FAN_OUT, consumer)} if consumer else {}
+
+    def _schemas(self) -> Duties:
+        reads = role_needs.reads_schemas(self.settings)
+        return {"schemas": roles.allow(role_needs.READS_SCHEMAS, "*")} if reads else {}
 
     def _sketches(self) -> iam.PolicyStatement | None:
         if self.settings.hot_shard_keys is HotShardKeys.NONE:

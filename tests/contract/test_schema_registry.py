@@ -16,9 +16,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from moto import mock_aws
 from sublet.aws.schema_registries import GlueRegistry, registry_of
 from sublet.errors import SchemaRegistryAccessDenied, SchemaRegistryError, SchemaRegistryUnavailable
-from sublet.payloads.formats import parsed_format
 from sublet.payloads.registry_cache import CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
+from sublet.settings.payload_format import parsed_format
 from sublet.system.clock import SystemClock
 from sublet.system.confluent_registry import ConfluentRegistry
 from sublet.testing.memory import MemorySchemaRegistry

@@ -117,6 +117,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         ),
         OF_THE_PROGRAM,
     ),
+    ("aws/schema_registries.py", ""): {"glue:GetSchemaVersion": {"schemas": "worker process"}},
     ("aws/set_aside/s3_store.py", ""): {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
@@ -204,6 +205,7 @@ OF_A_SERVICE: Mapping[str, str] = {
 
 WITHOUT_ARN: Mapping[str, str] = {
     "cloudwatch:GetMetricData": "its only resource is a dataset, which metrics by name are none of",
+    "glue:GetSchemaVersion": "a version that is named by its id has none (Glue Developer Guide, IAM for deserializers)",
     **dict.fromkeys(
         [f"ec2:{name}PrivateIpAddresses" for name in ("Assign", "Unassign")]
         + [f"ec2:{name}NetworkInterface" for name in ("Create", "Delete")],
@@ -257,6 +259,23 @@ def test_roles_beside_a_kcl_3_fleet_may_do_what_their_calls_need(build: Build) -
     template = Template.from_stack(build(lease_table=table, mode=Mode.CONTINUOUS))
     for name, role in (("LeaseManager", "manager"), ("LeaseWorker", "worker")):
         assert by_duty(allowed(template, f"{name}Role")) == of_service(needed(role), "", with_kcl=True), name
+
+
+@pytest.mark.parametrize(
+    ("payload_format", "reads"),
+    [("glue", True), ("glue:shop/orders", True), ("json", False), ("glue_of_mine:read", False), (None, False)],
+)
+def test_schemas_may_be_read_only_where_the_setting_asks_for_glue_s(
+    build: Build, tmp_path: Path, payload_format: str | None, reads: bool
+) -> None:
+    given = {} if payload_format is None else {"payload_format": payload_format}
+    template = Template.from_stack(build(**given))
+    for name, role in (("LeaseManager", "manager"), ("LeaseWorker", "worker")):
+        expected = of_service(needed(role), "", with_schemas=reads)
+        assert by_duty(allowed(template, f"{name}Role")) == expected, name
+    of_task = by_duty(allowed(Template.from_stack(a_service(tmp_path, **given)), "TaskRole"))
+    assert of_task == of_service(needed("process"), "", with_schemas=reads)
+    assert ("schemas" in of_task) == reads
 
 
 def test_executions_may_invoke_exactly_the_functions_they_invoke(build: Build) -> None:
@@ -352,6 +371,7 @@ def every_template(build: Build, folder: Path) -> Iterator[Template]:
             vpc=a_network(Stack(app, "network")),
             mode=Mode.CONTINUOUS,
             fan_out=True,
+            payload_format="glue",
             **keys,
         )
         theirs = iam.Role(stack, "Theirs", assumed_by=iam.AccountRootPrincipal())
@@ -424,12 +444,17 @@ def by_duty(found: Iterable[Allowed]) -> dict[str, set[str]]:
     return duties
 
 
-def of_service(duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False) -> dict[str, set[str]]:
-    """For the destination, only its own service's; KCL's extra tables only if they may exist."""
+def of_service(
+    duties: Mapping[str, set[str]], service: str, *, with_kcl: bool = False, with_schemas: bool = False
+) -> dict[str, set[str]]:
+    """For the destination, only its own service's; KCL's extra tables only if they may exist; a schema registry only if
+    records are decoded by one.
+    """
     kept = {}
+    left_out = (*(() if with_kcl else ("worker-reports", "kcl-state")), *(() if with_schemas else ("schemas",)))
     for duty, actions in duties.items():
         of = {action for action in actions if duty != "on-failure" or action.startswith(f"{service}:")}
-        if of and (with_kcl or duty not in ("worker-reports", "kcl-state")):
+        if of and duty not in left_out:
             kept[duty] = of
     return kept
 

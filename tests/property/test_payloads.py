@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sublet.errors import PayloadUnreadable
 from sublet.payloads.decoding import Decoder, decoder_of
 from sublet.payloads.encoding import encoder_of
-from sublet.payloads.formats import FormatKind, parsed_format
 from sublet.payloads.framing import for_glue
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage
 from sublet.payloads.shown import json_text
+from sublet.settings.payload_format import FormatKind, parsed_format
 from sublet.testing.memory import MemorySchemaRegistry
 
 from tests.doubles.payload_schemas import ORDER_TEXT, VERSION, avro_schema_file, descriptor_set_file

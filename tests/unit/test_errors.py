@@ -10,6 +10,7 @@ from sublet.errors import (
     LeaseTableError,
     LeaseTableUnavailable,
     RecordTimedOut,
+    SchemaRegistryUnavailable,
     StreamError,
     StreamUnavailable,
     StreamUnreachable,
@@ -30,6 +31,7 @@ def test_transient_errors_are_recognized_by_their_type() -> None:
         TransientError,
         StreamUnavailable,
         StreamUnreachable,
+        SchemaRegistryUnavailable,
         LeaseTableUnavailable,
         RecordTimedOut,
     }

@@ -21,10 +21,10 @@ from sublet.payloads.avro import avro_reader, avro_schema
 from sublet.payloads.compression import decompressed
 from sublet.payloads.decoding import Decoder, decoder_of
 from sublet.payloads.encoding import encoder_of
-from sublet.payloads.formats import FormatKind, PayloadFormat, parsed_format
 from sublet.payloads.framing import for_confluent, for_glue
 from sublet.payloads.registry_cache import UNKNOWN_FOR, UNKNOWN_MAX, CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage
+from sublet.settings.payload_format import FormatKind, PayloadFormat, parsed_format
 from sublet.testing.memory import MemorySchemaRegistry
 
 from tests.doubles.payload_schemas import ORDER, ORDER_TEXT, VERSION, avro_schema_file, descriptor_set_file, order

@@ -352,6 +352,7 @@ def test_every_setting_survives_the_environment() -> None:
         "fan_out_consumer",
         "register_fan_out",
         "thread_per_lease",
+        "payload_format",
     }, "all others differ"
     several = replace(unusual, stream="", stream_arn=None, streams=StreamChoice.parse("a,b-*@LATEST"))
     pushed = replace(
@@ -361,7 +362,8 @@ def test_every_setting_survives_the_environment() -> None:
         maximum_batching_window=timedelta(0),
     )
     registering = replace(several, reading=Reading.FAN_OUT, register_fan_out=True, maximum_batching_window=timedelta(0))
-    for settings in (PLAIN, unusual, several, pushed, registering):
+    decoding = replace(PLAIN, payload_format="protobuf:orders.desc:shop.Order")
+    for settings in (PLAIN, unusual, several, pushed, registering, decoding):
         assert Settings.from_environment(settings.to_environment()) == settings
 
 

@@ -16,11 +16,13 @@ _PUBLIC = {
     "sublet.decisions.status.work_distribution": "WorkDistribution",
     "sublet.errors": (
         "AwsNotConfigured BatchItemsFailed EventError HandlerContractBroken HandlerNotLoadable LeaseTableAccessDenied "
-        "LeaseTableError LeaseTableNotFound MalformedCheckpoint ProducerClosed ProducerFailed RecordRefused "
-        "RecordTimedOut RecordsNotPut SettingsError SettingsInConflict StreamAccessDenied StreamError "
+        "LeaseTableError LeaseTableNotFound MalformedCheckpoint PayloadNotEncodable PayloadUnreadable ProducerClosed "
+        "ProducerFailed RecordRefused RecordTimedOut RecordsNotPut SchemaRegistryAccessDenied SchemaRegistryError "
+        "SchemaRegistryUnavailable SettingsError SettingsInConflict StreamAccessDenied StreamError "
         "StreamNotAdopted StreamNotFound SubletError TransientError"
     ),
     "sublet.handler": "Batch Handler",
+    "sublet.putting.encoder": "encoder",
     "sublet.putting.producer": "Producer",
     "sublet.protocol.checkpoint": "Checkpoint PendingCheckpoint",
     "sublet.protocol.records": "StreamRecord UserRecord",
@@ -53,11 +55,16 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.errors import LeaseTableError as LeaseTableError
     from sublet.errors import LeaseTableNotFound as LeaseTableNotFound
     from sublet.errors import MalformedCheckpoint as MalformedCheckpoint
+    from sublet.errors import PayloadNotEncodable as PayloadNotEncodable
+    from sublet.errors import PayloadUnreadable as PayloadUnreadable
     from sublet.errors import ProducerClosed as ProducerClosed
     from sublet.errors import ProducerFailed as ProducerFailed
     from sublet.errors import RecordRefused as RecordRefused
     from sublet.errors import RecordsNotPut as RecordsNotPut
     from sublet.errors import RecordTimedOut as RecordTimedOut
+    from sublet.errors import SchemaRegistryAccessDenied as SchemaRegistryAccessDenied
+    from sublet.errors import SchemaRegistryError as SchemaRegistryError
+    from sublet.errors import SchemaRegistryUnavailable as SchemaRegistryUnavailable
     from sublet.errors import SettingsError as SettingsError
     from sublet.errors import SettingsInConflict as SettingsInConflict
     from sublet.errors import StreamAccessDenied as StreamAccessDenied
@@ -79,6 +86,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.pull.streams import Context as Context
     from sublet.pull.streams import Stream as Stream
     from sublet.pull.streams import connect as connect
+    from sublet.putting.encoder import encoder as encoder
     from sublet.putting.producer import Producer as Producer
     from sublet.settings import Balance as Balance
     from sublet.settings import Checkpointing as Checkpointing

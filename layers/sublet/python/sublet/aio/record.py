@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -64,6 +64,10 @@ class Record(Struct, frozen=True, gc=False, eq=False):
     @property
     def attempt(self) -> int:
         return self._delivery.attempt
+
+    def decoded(self) -> Any:
+        """See `sublet.Record.decoded`. A registry is asked once for each schema, in the event loop's thread."""
+        return self.user_record.decoded()
 
     async def ack(self) -> bool:
         """See sublet.Record.ack."""

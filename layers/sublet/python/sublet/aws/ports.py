@@ -20,7 +20,7 @@ from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sketch_store import DynamoDbSketchStore
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
-from sublet.ports import Clock, FailureDestination, Log, Ports, Pushes, SketchStore, Stream, Streams
+from sublet.ports import Clock, FailureDestination, Log, Ports, Pushes, SchemaRegistry, SketchStore, Stream, Streams
 from sublet.settings import HotShardKeys, Reading, Settings
 from sublet.settings.value import NO_STREAM
 from sublet.system.clock import SystemClock
@@ -68,6 +68,7 @@ def aws_ports(
         destination=destination_of(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
         control=DynamoDbControlStore(connect, settings.sightings_table),
+        schemas=_schemas(settings, clock, connection),
         streams=streams,
         pushes=_pushes(settings, connection, streams, clock, log) if _leases(settings, service) else None,
         sketches=sketch_store_of(settings, connect),
@@ -78,6 +79,14 @@ def stream_of_all(streams: Streams) -> Stream:
     from sublet.reading.several_streams import AllStreams  # noqa: PLC0415 - would add to every cold start
 
     return AllStreams(streams)
+
+
+def _schemas(settings: Settings, clock: Clock, connection: Connection) -> SchemaRegistry | None:
+    if settings.payload_format is None:
+        return None
+    from sublet.aws.schema_registries import registry_of  # noqa: PLC0415 - would add to every cold start
+
+    return registry_of(settings.payload_format, clock, connection.region, connection.session)
 
 
 def sketch_store_of(settings: Settings, connect: Callable[[], DynamoDBClient]) -> SketchStore | None:

@@ -11,10 +11,12 @@ from sublet.aws import clients
 from sublet.aws.configuration_errors import NOT_CONFIGURED
 from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
 from sublet.errors import SchemaRegistryAccessDenied, SchemaRegistryError, SchemaRegistryUnavailable
-from sublet.payloads.formats import FormatKind, PayloadFormat
+from sublet.payloads.decoding import Decoder, decoder_of_setting
 from sublet.payloads.registry_cache import CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
 from sublet.ports import Clock
+from sublet.settings import Settings
+from sublet.settings.payload_format import FormatKind, PayloadFormat, parsed_format
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -23,11 +25,10 @@ AVAILABLE = "AVAILABLE"
 
 
 def registry_of(
-    form: PayloadFormat | None, clock: Clock, region: str | None = None, session: Session | None = None
+    form: PayloadFormat | str, clock: Clock, region: str | None = None, session: Session | None = None
 ) -> SchemaRegistry | None:
-    """The registry of the format, asked once for each version; None if the format needs none."""
-    if form is None:
-        return None
+    """The registry of the format, asked once for each version; None if the format needs none. Raises SettingsError."""
+    form = parsed_format(form) if isinstance(form, str) else form
     if form.kind is FormatKind.GLUE:
         return CachedRegistry(GlueRegistry(clients.glue_client(region, session)), clock.steady)
     if form.kind is FormatKind.CONFLUENT:
@@ -35,6 +36,12 @@ def registry_of(
 
         return CachedRegistry(ConfluentRegistry(form.url), clock.steady)
     return None
+
+
+def decoder_of_settings(settings: Settings, clock: Clock) -> Decoder | None:
+    """What `record.decoded()` decodes by, for a program without an application's ports. Raises SettingsError."""
+    text = settings.payload_format
+    return None if text is None else decoder_of_setting(text, registry_of(text, clock))
 
 
 class GlueRegistry:

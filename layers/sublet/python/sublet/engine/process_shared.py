@@ -4,9 +4,11 @@ strays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sublet.decisions.session.out_of_range_aggregates import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.session.record_filter import RecordFilter
@@ -202,6 +204,8 @@ class ProcessShared:
     deaggregation: AbstractContextManager[object]
     watch: ControlWatch
     asks: bool = False
+    decode: Callable[[bytes], Any] | None = None
+    """By the setting `payload_format`; None without it, and then nothing is paid for it."""
     by_stream: dict[StreamKey, ProcessShared] = field(default_factory=dict)
     """The results of `of_stream`, in an application of several streams."""
 

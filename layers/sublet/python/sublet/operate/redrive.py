@@ -12,10 +12,11 @@ from sublet.decisions.session.window import millis_left
 from sublet.engine.exception_fields import exception_fields
 from sublet.errors import DestinationRefused
 from sublet.handler import Batch, CheckpointReply, Handler
+from sublet.payloads.decoding import Decoder
 from sublet.ports import HELD_EVERY, Clock, HeldBack, KeptBatch, Log, RemovalResult, SetAsideStore
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
-from sublet.protocol.records import UserRecord
+from sublet.protocol.records import UserRecord, decodable
 from sublet.settings import Settings
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -64,6 +65,7 @@ class Redrive:
 
     max_rate  records a second, on average; None: as fast as the handler
     pause     waits, between two batches
+    decode    decodes records by the setting `payload_format`; None without it
     """
 
     store: SetAsideStore
@@ -75,6 +77,7 @@ class Redrive:
     dry_run: bool = False
     max_rate: float | None = None
     pause: Callable[[timedelta], object] = lambda _: None
+    decode: Decoder | None = None
     _so_far: RedriveProgress = field(default=RedriveProgress(), init=False)
     _handed: int = field(default=0, init=False)
     """Records that the handler was called with, whether or not it finished them."""
@@ -194,6 +197,9 @@ class Redrive:
         self._handed += len(batch.records)
         first, last = batch.records[0], batch.records[-1]
         behind = max(self.clock.now() - last.approximate_arrival_timestamp, timedelta(0))
+        decode = self.decode
+        if decode is not None:
+            batch = replace(batch, records=tuple(decodable(batch.records, decode)))
         life = LeaseLife(batch, self.clock, self.settings)
         failure = life.live(self.handler, behind // MILLISECOND)
         if life.is_done and failure is None:

@@ -1,5 +1,6 @@
 """What a record's data means: decoded by a format, and encoded in it. One place for commands, handlers and Spark.
 
-`formats` reads the text of a format, `decoding` and `encoding` make functions of it. Everything here is pure but for
-schema files, which are read once; a registry is a port. Libraries that only one format needs are imported with it.
+`settings.payload_format` has the text of a format; `decoding` and `encoding` make functions of it. Everything here is
+pure but for schema files, which are read once; a registry is a port. A library that only one format needs is imported
+with it.
 """

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from sublet.errors import PayloadUnreadable, SettingsError
 from sublet.payloads.compression import decompressed
 from sublet.payloads.csv_lines import csv_reader
-from sublet.payloads.formats import FormatKind, PayloadFormat
 from sublet.payloads.framing import Framed, of_confluent, of_glue
 from sublet.payloads.json_document import json_lines_reader, json_reader
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
+from sublet.settings.payload_format import JSON, FormatKind, PayloadFormat, parsed_format
 
 Decoder = Callable[[bytes], Any]
 """Raises PayloadUnreadable for data that is not what the format says; with a registry SchemaRegistryError too."""
@@ -47,6 +48,17 @@ def decoder_of(
             raise
 
     return decode
+
+
+@cache
+def json_decoder() -> Decoder:
+    """What decodes where no format is stated."""
+    return decoder_of(JSON)
+
+
+def decoder_of_setting(payload_format: str | None, registry: SchemaRegistry | None) -> Decoder | None:
+    """The decoder of the setting's text; None without one. Raises SettingsError."""
+    return None if payload_format is None else decoder_of(parsed_format(payload_format), registry)
 
 
 def _reader(

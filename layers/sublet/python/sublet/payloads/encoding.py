@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from sublet.errors import PayloadNotEncodable, SettingsError
-from sublet.payloads.formats import FormatKind, PayloadFormat
 from sublet.payloads.framing import for_confluent, for_glue
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
+from sublet.settings.payload_format import FormatKind, PayloadFormat
 
 Encoder = Callable[[Any], bytes]
 """Raises PayloadNotEncodable."""

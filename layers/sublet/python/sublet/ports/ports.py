@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sublet.decisions.time_and_chance import Chance
+    from sublet.payloads.schema_registry import SchemaRegistry
     from sublet.ports.fleet import WorkerReports
     from sublet.ports.lease_table import LeaseTable
     from sublet.ports.machine import Clock, Tasks
@@ -44,5 +45,7 @@ class Ports:
     """None if no sketches are made."""
     pushes: Pushes | None = None
     """None if shards are read by polls."""
+    schemas: SchemaRegistry | None = None
+    """None if the setting `payload_format` needs no registry."""
     streams: Streams | None = None
     """The streams of an application of several; `stream` then goes to each of them. None if it reads one."""

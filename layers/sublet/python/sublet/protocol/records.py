@@ -6,12 +6,13 @@ can refer back to them (`gc=False`), no work for the garbage collector, which wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from sublet.errors import PayloadUnreadable
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.shard import HASH_KEY_MAX, ChildShard
 
@@ -85,6 +86,48 @@ class UserRecord(Struct, frozen=True, gc=False):
     def checkpoint(self) -> Checkpoint:
         """The checkpoint that marks this record and all before it as handled."""
         return Checkpoint(self.stream_record.sequence_number, self.sub_sequence_number)
+
+    def decoded(self) -> Any:
+        """The data's value by the consumer's setting `payload_format`, or else as JSON, after gzip, zlib or zstd around
+        it. Each call decodes again.
+
+        Raises PayloadUnreadable, which names the record; with a registry's format SchemaRegistryError too. If it leaves
+        the handler, the failure policy decides, as for any exception.
+        """
+        from sublet.payloads.decoding import json_decoder  # noqa: PLC0415 - only for handlers that call this
+
+        return self._decoded(json_decoder())
+
+    def _decoded(self, decode: Callable[[bytes], Any]) -> Any:
+        try:
+            return decode(self.data)
+        except PayloadUnreadable as why:
+            raise PayloadUnreadable(f"record {self.checkpoint}: {why}") from why.__cause__
+
+
+class DecodableRecord(UserRecord, frozen=True, gc=False):
+    """A user record of a consumer with the setting `payload_format`."""
+
+    decode: Callable[[bytes], Any] | None = None
+
+    def decoded(self) -> Any:
+        """See UserRecord."""
+        return super().decoded() if self.decode is None else self._decoded(self.decode)
+
+
+def decodable(records: Iterable[UserRecord], decode: Callable[[bytes], Any]) -> list[UserRecord]:
+    """The same records, which decode themselves by `decode`."""
+    return [
+        DecodableRecord(
+            each.data,
+            each.partition_key,
+            each.sub_sequence_number,
+            each.stream_record,
+            each.explicit_hash_key,
+            decode,
+        )
+        for each in records
+    ]
 
 
 def as_put(records: Iterable[UserRecord]) -> list[UserRecord]:

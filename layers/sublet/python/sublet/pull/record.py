@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
 
@@ -41,6 +41,12 @@ class Record(Struct, frozen=True, gc=False, eq=False):
     def data(self) -> bytes:
         """The producer's bytes, taken out of a KPL aggregate."""
         return self._delivery.record.data
+
+    def decoded(self) -> Any:
+        """The data's value by the setting `payload_format`, or else as JSON: see UserRecord. Raises PayloadUnreadable,
+        and with a registry's format SchemaRegistryError; `nak` or `term` the record then.
+        """
+        return self._delivery.record.decoded()
 
     @property
     def partition_key(self) -> str | None:

@@ -44,6 +44,7 @@ def check_together(settings: Settings) -> None:
             f"at most a third of failover_time ({duration_text(settings.failover_time)}), so that two may be lost",
         )
     _check_giving_up(settings)
+    _check_format(settings)
     if settings.filter_criteria is not None:
         check_criteria(settings.filter_criteria, settings.streams)
     if settings.window_margin * 2 > settings.window:
@@ -186,6 +187,20 @@ def _check_contract(settings: Settings) -> None:
             "checkpointing",
             "automatic",
             "manual, or left out, with handler_contract=record_processor, which checkpoints by itself",
+        )
+
+
+def _check_format(settings: Settings) -> None:
+    if settings.payload_format is None:
+        return
+    from sublet.settings.payload_format import parsed_format  # noqa: PLC0415 - most consumers start without it
+
+    parsed_format(settings.payload_format)
+    if settings.handler_contract is not HandlerContract.BATCH:
+        raise SettingsError(
+            "payload_format",
+            settings.payload_format,
+            "only with handler_contract=batch, whose records have decoded()",
         )
 
 

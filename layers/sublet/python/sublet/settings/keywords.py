@@ -74,6 +74,7 @@ class SharedKeywords(TypedDict, total=False):
     report_batch_item_failures: bool
     on_failure_details: FailureDetails | Literal["frames", "full"]
     filter_criteria: str | None
+    payload_format: str | None
     hash_range_filter: HashRangeFilter | Literal["kcl", "off"]
     log_exceptions: LogExceptions | Literal["full", "frames"]
     metrics_by_shard: MetricsByShard | Literal["worst", "all", "none"]

@@ -457,6 +457,20 @@ class Settings:
     done. With `streams`, a stream may have filters of its own.
     """
 
+    payload_format: Annotated[
+        str | None,
+        matching(
+            r"[^\s:]+(:[\s\S]+)?",
+            "json, jsonl, csv, msgpack, avro:FILE, protobuf:FILE:MESSAGE, glue, confluent:URL, cloudwatch-logs, "
+            "firehose or module:function",
+        ),
+        OtherName(kcl="glueSchemaRegistryDeserializer", difference="KCL knows Glue's framing alone"),
+    ] = None
+    """What `record.decoded()` reads a record's data as, after gzip, zlib or zstd around it. None: JSON. A record that
+    is something else makes the handler's call fail. A schema's file is found from the working directory, which on
+    Lambda is the handler's folder.
+    """
+
     hash_range_filter: HashRangeFilter = HashRangeFilter.KCL
     """The default behaves as KCL does, with a metric for dropped records."""
 

@@ -19,6 +19,7 @@ from sublet.handler import Batch, Handler, UserHandler
 from sublet.handlers.contract import CONTRACT
 from sublet.handlers.load import handler_of
 from sublet.operate.redrive import Redrive, RedriveProgress
+from sublet.payloads.decoding import decoder_of_setting
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
@@ -32,6 +33,7 @@ from sublet.testing.memory import (
     MemoryLeaseTable,
     MemoryLog,
     MemoryMetrics,
+    MemorySchemaRegistry,
     MemorySightingStore,
     MemoryStream,
     memory_ports,
@@ -87,6 +89,7 @@ class MemoryConsumer:
     clock        stands still between them unless you move it: `clock.advance(timedelta(days=1))`
     destination  takes what is set aside, whatever `on_failure` names; refuses the next three calls with
                  `destination.refusals = 3`
+    schemas      the schema registry, of Glue's kind, for `payload_format="glue"`
     """
 
     def __init__(self, *, shards: int = 1, **settings: Unpack[AnyKeywords]) -> None:
@@ -100,6 +103,7 @@ class MemoryConsumer:
         self.log = MemoryLog()
         self.metrics = MemoryMetrics()
         self.destination = MemoryDestination()
+        self.schemas = MemorySchemaRegistry()
         self._sightings = MemorySightingStore()
 
     def put(self, *records: Given) -> list[str]:
@@ -145,7 +149,9 @@ class MemoryConsumer:
         batches are `done`, and how many have `failed`.
         """
         settings = self._settings_for(handler_contract)
-        return Redrive(self.destination, handler_of(handler, settings), settings, self.clock, self.log).run()
+        decode = decoder_of_setting(settings.payload_format, self.schemas)
+        handling = handler_of(handler, settings)
+        return Redrive(self.destination, handling, settings, self.clock, self.log, decode=decode).run()
 
     @contextmanager
     def _worker(self, ports: Ports, calls: Handler, settings: Settings) -> Iterator[LeaseWorker]:
@@ -183,6 +189,7 @@ class MemoryConsumer:
             metrics=self.metrics,
             log=self.log,
             destination=self.destination,
+            schemas=self.schemas,
         )
 
 

@@ -17,7 +17,7 @@ from sublet.metric_names import Metric
 from sublet.protocol.aggregation import Deaggregation, deaggregated
 from sublet.protocol.checkpoint import AT_TIMESTAMP, Checkpoint
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.records import StreamRecord, UserRecord, as_put
+from sublet.protocol.records import StreamRecord, UserRecord, as_put, decodable
 
 USER_RECORDS_AT_ONCE = 4096
 """How many user records are made at a time, at most as many as a batch has. They need far more memory than an
@@ -60,6 +60,9 @@ class UserRecords:
         parts = ((self._not_finished_ahead(part), size) for part, size in parts)
         if shared.wanted:
             parts = ((self._wanted(part), size) for part, size in parts)
+        decode = shared.decode
+        if decode is not None:
+            parts = ((decodable(part, decode), size) for part, size in parts)
         return parts
 
     def _not_finished_ahead(self, records: Sequence[UserRecord]) -> Sequence[UserRecord]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
+from typing import Any
 
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.process_report import ShardReport
@@ -61,6 +62,7 @@ class LeaseWorker:
             deaggregation=ports.tasks.lock(),
             watch=self.watch,
             asks=asks,
+            decode=_decoder(settings, ports),
         )
         self._consuming = NamedLocks(ports.tasks)
         self._windows: list[Window] = []
@@ -112,3 +114,12 @@ class LeaseWorker:
     def left(self) -> tuple[LeftBehind, ...]:
         """The leases that are held now, for a process that cannot wait until they are released."""
         return tuple(left for window in list(self._windows) for left in window.left())
+
+
+def _decoder(settings: Settings, ports: Ports) -> Callable[[bytes], Any] | None:
+    """Raises SettingsError for a schema's file or a package that is missing, before any lease is acquired."""
+    if settings.payload_format is None:
+        return None
+    from sublet.payloads.decoding import decoder_of_setting  # noqa: PLC0415 - most consumers start without it
+
+    return decoder_of_setting(settings.payload_format, ports.schemas)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sublet.decisions.load.sketch_places import KEYS_BEGIN_WITH
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import HotShardKeys, Reading, Settings
+from sublet.settings.payload_format import FormatKind
 
 LEASE_MANAGER_ON_LEASES = [
     "dynamodb:Scan",
@@ -67,6 +68,11 @@ SETS_ASIDE: Mapping[str, Sequence[str]] = {
     "s3": ["s3:PutObject"],
 }
 """What may be done to the failure destination, by its service."""
+
+READS_SCHEMAS = ["glue:GetSchemaVersion"]
+"""On any resource, as Glue's guide has it: a schema version that is named by its id has no ARN. Needed only where the
+setting `payload_format` is Glue's.
+"""
 
 STARTS_WORKERS = ["states:StartExecution"]
 
@@ -123,9 +129,16 @@ def needs_of(
         needs.append(PermissionNeed(STARTS_WORKERS, state_machine))
     if runtime is not Runtime.MANAGER and settings.reading is Reading.FAN_OUT:
         needs.extend(_on_consumer(runtime, settings, stream_arn))
+    if runtime is not Runtime.MANAGER and reads_schemas(settings):
+        needs.append(PermissionNeed(READS_SCHEMAS, "*"))
     if runtime is not Runtime.MANAGER and settings.on_failure is not None:
         needs.append(_on_failure(settings.on_failure, settings.application))
     return needs
+
+
+def reads_schemas(settings: Settings) -> bool:
+    """Whether records are decoded by the schemas of Glue's registry."""
+    return settings.payload_format is not None and settings.payload_format.partition(":")[0] == FormatKind.GLUE
 
 
 def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[PermissionNeed]:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from sublet.aws.schema_registries import decoder_of_settings
 from sublet.aws.set_aside.failure_destinations import failure_destination
 from sublet.decisions.session.failure_policy import begin
 from sublet.decisions.session.record_filter import RecordFilter, apart
@@ -20,8 +21,9 @@ from sublet.errors import SettingsError
 from sublet.handler import Handler
 from sublet.handlers.load import load_handler
 from sublet.metric_names import Metric
+from sublet.payloads.decoding import Decoder
 from sublet.ports import Clock, FailureDestination, Log
-from sublet.protocol.records import StreamRecord, UserRecord
+from sublet.protocol.records import StreamRecord, UserRecord, decodable
 from sublet.settings import DEFINITIONS, Checkpointing, HandlerContract, Settings, parse_setting
 from sublet.spark.read.pace import Sleep
 from sublet.spark.read.rows import ARROW_SCHEMA
@@ -95,7 +97,9 @@ def _in_task(reference: str, settings: Settings, batches: Iterator[pa.RecordBatc
     log, sleep = PythonLog("sublet.spark.handler"), ThreadTasks().signal().wait
     destination = failure_destination(settings.on_failure) if settings.on_failure else None
     handler = load_handler(reference, settings)
-    return handle_batches(handler, batches, SystemClock(), sleep, log, settings, destination)
+    clock = SystemClock()
+    decode = decoder_of_settings(settings, clock)
+    return handle_batches(handler, batches, clock, sleep, log, settings, destination, decode)
 
 
 def handle_batches(
@@ -106,6 +110,7 @@ def handle_batches(
     log: Log,
     settings: Settings,
     destination: FailureDestination | None = None,
+    decode: Decoder | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Does the work of `apply_handler` in one task. Raises the handler's last exception if records are neither finished
     nor set aside."""
@@ -113,6 +118,7 @@ def handle_batches(
     for rows in batches:
         for (stream, shard_id), given in _by_shard(rows):
             kept, faults = wanted.wanted(given, {}) if wanted else (given, {})
+            kept = kept if decode is None else decodable(kept, decode)
             for records in apart(kept, faults):
                 behind = max(clock.now() - records[-1].approximate_arrival_timestamp, timedelta(0))
                 aside = SettingAside(

@@ -14,6 +14,7 @@ from sublet.ports import (
     Log,
     Metrics,
     Ports,
+    SchemaRegistry,
     SightingStore,
     SketchStore,
     Stream,
@@ -24,6 +25,7 @@ from sublet.system.threads import ThreadTasks
 from sublet.testing.memory.failure_destination import MemoryDestination
 from sublet.testing.memory.fleet import MemoryWorkerReports
 from sublet.testing.memory.lease_table import MemoryLeaseTable
+from sublet.testing.memory.schema_registry import MemorySchemaRegistry
 from sublet.testing.memory.stores import MemoryControlStore, MemorySketchStore
 from sublet.testing.memory.stream import MemoryStream
 from sublet.testing.memory.telemetry import MemoryLog, MemoryMetrics
@@ -42,6 +44,7 @@ def memory_ports(
     destination: FailureDestination | None = None,
     control: ControlStore | None = None,
     sketches: SketchStore | None = None,
+    schemas: SchemaRegistry | None = None,
 ) -> Ports:
     """New, empty ports, except for those given. The clock is the machine's, and the tasks are its threads."""
     clock, table = clock or SystemClock(), table or MemoryLeaseTable()
@@ -58,4 +61,5 @@ def memory_ports(
         reports=MemoryWorkerReports(table) if isinstance(table, MemoryLeaseTable) else None,
         control=control or MemoryControlStore(),
         sketches=sketches or MemorySketchStore(),
+        schemas=schemas or MemorySchemaRegistry(),
     )

@@ -96,6 +96,7 @@ def rate(text: str) -> float:
 
 
 def redrive(options: Namespace) -> int:
+    from sublet.aws.schema_registries import decoder_of_settings
     from sublet.handlers.load import load_handler
     from sublet.operate.redrive import Redrive
     from sublet.operate.redrive_text import note, said
@@ -124,6 +125,7 @@ def redrive(options: Namespace) -> int:
             options.dry_run,
             options.max_rate,
             ThreadTasks().signal().wait,
+            decoder_of_settings(settings, SystemClock()),
         ).run()
     print(said(done, dry_run=options.dry_run))
     return 0 if done.is_complete or options.dry_run else 1

@@ -36,7 +36,8 @@ shards' write limits if it may also use kinesis:ListShards."""
 EXAMPLES = """\
 examples:
   sublet put '{"id": 7}' --stream orders --key customer-7
-  sublet put --lines --stream orders < lines.json"""
+  sublet put --lines --stream orders < lines.json
+  sublet put '{"id": 7, "price": 10.5}' --stream orders --encode glue:shop/orders"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,6 +51,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="with --lines: pack lines into KPL aggregates, for consumers that can unpack them",
     )
+    parser.add_argument(
+        "--encode",
+        metavar="FORMAT",
+        help="the data is JSON, and is put as this: msgpack, avro:FILE, protobuf:FILE:MESSAGE, glue:REGISTRY/SCHEMA or "
+        "confluent:URL#SUBJECT",
+    )
     parser.add_argument("--json", action="store_true", help="a line of JSON for each record")
     add_stream(parser)
 
@@ -60,7 +67,7 @@ def put(options: Namespace) -> int:
     from sublet.putting.producer import Producer
 
     stream, account = name_or_arn(stream_named(options, os.environ)), AwsAccount()
-    data = data_of(options, sys.stdin.buffer)
+    data = encoded(data_of(options, sys.stdin.buffer), options.encode)
 
     def show(done: PutRecord) -> None:
         print(_line(done, as_json=options.json), flush=True)
@@ -80,6 +87,19 @@ def data_of(options: Namespace, standard_input: Iterable[bytes]) -> Iterator[byt
         yield b"".join(standard_input)
     else:
         yield options.data.encode(errors="surrogateescape")
+
+
+def encoded(data: Iterator[bytes], payload_format: str | None) -> Iterator[bytes]:
+    """Raises SettingsError and SchemaRegistryError at once, and PayloadUnreadable and PayloadNotEncodable where the
+    data is not JSON, or does not fit.
+    """
+    if payload_format is None:
+        return data
+    from sublet.payloads.json_document import json_reader
+    from sublet.putting.encoder import encoder
+
+    encode, read = encoder(payload_format), json_reader()
+    return (encode(read(each)) for each in data)
 
 
 def put_all(producer: Producer, data: Iterable[bytes], key: str | None, show: Callable[[PutRecord], object]) -> None:

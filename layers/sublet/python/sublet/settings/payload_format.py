@@ -1,4 +1,4 @@
-"""The text of a format, as in the setting `payload_format` and in `--decode`, taken apart."""
+"""A format of records' data by its text, as in the setting `payload_format` and the option `--decode`."""
 
 from __future__ import annotations
 
