@@ -16,8 +16,9 @@ def encoder(payload_format: str) -> Encoder:
         encode = sublet.encoder("glue:shop/orders")
         producer.put(order.customer, encode({"id": 7, "price": 10.5}))
 
-    payload_format  as the setting: json, jsonl, csv, msgpack, avro:FILE, protobuf:FILE:MESSAGE. With a registry it names
-                    the schema, glue:REGISTRY/SCHEMA or confluent:URL#SUBJECT, whose latest version is looked up here
+    payload_format  as the setting: json, jsonl, csv, msgpack, avro:FILE, protobuf:FILE:MESSAGE. With a registry it
+                    names the schema, glue:REGISTRY/SCHEMA or confluent:URL#SUBJECT, whose latest version is looked up
+                    here
 
     The function raises PayloadNotEncodable for a value that does not fit. This raises SettingsError, and with a
     registry SchemaRegistryError.
