@@ -61,8 +61,8 @@ class EmbeddedAws:
     servers: tuple[Server, ...]
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """Returns a boto3 client of `service`, which ignores this process's own environment. Streams are the same in
-        each region."""
+        """Returns a boto3 client of `service`, which ignores this process's own environment. Each region has its
+        own streams, tables and functions."""
         endpoint = self.environment["AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"]
         create: Any = boto3.session.Session().client  # its stubs accept literal names only
         return create(

@@ -48,8 +48,18 @@ from ministack.core.sigv4 import (
     parse_header_signature,
     request_time_failure,
 )
-from ministack.services import cloudwatch, cloudwatch_logs, dynamodb, iam, lambda_svc, sqs, stepfunctions, sts
-from ministack.services.cloudformation import provisioners
+from ministack.services import (
+    cloudformation,
+    cloudwatch,
+    cloudwatch_logs,
+    dynamodb,
+    iam,
+    lambda_svc,
+    sqs,
+    stepfunctions,
+    sts,
+)
+from ministack.services.cloudformation import handlers, provisioners
 
 ACCOUNT = os.environ["MINISTACK_ACCOUNT_ID"]
 REGION = os.environ["MINISTACK_REGION"]
@@ -60,6 +70,7 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Handler = Callable[[dict[str, Any], str], dict[str, Any]]
+Describe = Callable[[dict[str, Any]], Any]
 Create = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
 Update = Callable[[str, dict[str, Any], dict[str, Any], str], tuple[str, dict[str, Any]]]
 
@@ -262,6 +273,23 @@ def renaming(update: Update) -> Update:
     return updated
 
 
+def of_a_resource(describe: Describe) -> Describe:
+    """DescribeStackResources by a resource's PhysicalResourceId alone, which ministack lacks."""
+
+    def described(parameters: dict[str, Any]) -> Any:
+        found = parameters.get("PhysicalResourceId")
+        physical_id = found[0] if isinstance(found, list) else found
+        if physical_id and not parameters.get("StackName"):
+            for stack in cloudformation._stacks.values():
+                owned = [each["PhysicalResourceId"] for each in stack.get("_resources", {}).values()]
+                if physical_id in owned and stack["StackStatus"] != "DELETE_COMPLETE":
+                    return describe({**parameters, "StackName": [stack["StackName"]]})
+            return handlers._error("ValidationError", f"Stack for {physical_id} does not exist")
+        return describe(parameters)
+
+    return described
+
+
 def refuse_existing(kind: str, name: str | None, existing: Collection[str]) -> None:
     """Raises ValueError with the text of CloudFormation's own handlers."""
     if name is not None and name in existing:
@@ -334,6 +362,8 @@ if __name__ == "__main__":
         "delete": deregister_consumer,
     }
     refuse_existing_names()
+    described = handlers._ACTION_HANDLERS["DescribeStackResources"]
+    handlers._ACTION_HANDLERS["DescribeStackResources"] = of_a_resource(described)
     lambda_runtime.execution_credentials = credentials_of_a_function
     iam_evaluator.enforce = enforce_and_remember
     for action in ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"):

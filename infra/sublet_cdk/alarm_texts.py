@@ -14,10 +14,15 @@ from urllib.parse import quote
 from aws_cdk import Stack, Token
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from sublet_cdk.places import partition_of
 from sublet_cdk.resolved_lengths import text_length
 
 DESCRIPTION_MAX = 1_024
-CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
+CONSOLES = {
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+    "aws-eusc": "console.amazonaws-eusc.eu",
+}
 """AWS' web console, by partition."""
 
 SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z])")
@@ -98,5 +103,5 @@ def stated_name(group: logs.ILogGroup) -> str:
 
 def cloudwatch_console(scope: Construct) -> str:
     stack = Stack.of(scope)
-    host = CONSOLES.get(stack.partition, "console.aws.amazon.com")
+    host = CONSOLES.get(partition_of(stack), "console.aws.amazon.com")
     return f"https://{host}/cloudwatch/home?region={stack.region}"

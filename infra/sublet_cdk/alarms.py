@@ -54,14 +54,11 @@ class Watched:
     """The lease manager's log group; None if not known."""
     streams: Sequence[str] = ()
     """The streams, of several, that have their own alarms (`stream_alarms.named_streams`)."""
+    dashboard_name: str = ""
 
     @property
     def application(self) -> str:
         return self.subject.application
-
-    @property
-    def dashboard_name(self) -> str:
-        return f"{self.application.replace('.', '_')}-sublet"
 
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None

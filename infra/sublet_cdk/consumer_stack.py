@@ -21,6 +21,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from sublet.settings import SIGHTINGS_SUFFIX
 from sublet.settings.keywords import WorkerKeywords
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import setting_names
@@ -38,7 +39,8 @@ CONTEXT = {
     "handler": "module:function",
     "handler_environment": "variables for the handler, as a JSON object",
     "handler_table_arn": "an existing DynamoDB table that the handler may read and write",
-    "existing_lease_table": "true: continue with the table of KCL or an earlier stack",
+    "existing_lease_table": "true: continue with the table of KCL, a process or an earlier stack",
+    "existing_sightings_table": "true: the same for the table <application>-sightings",
     "lease_table_key_arn": "your own KMS key for the lease table and the sightings table",
     "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
     "architecture": "arm64 or x86_64",
@@ -53,7 +55,9 @@ CONTEXT = {
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
     "alarm_topic_arn": "an SNS topic for the alarms",
-    "removal": "retain (default) or destroy: the lease table and a created stream, with the stack",
+    "monitoring": "full (default), or none: neither alarms nor a dashboard",
+    "dashboard_name": "another than <application>-sublet, which is taken if another region has the application",
+    "removal": "retain (default) or destroy: the tables and a created stream, with the stack",
     "deletion_protection": "true: the lease table cannot be deleted until this is false again",
     "deployment_check": "true (default) or false",
 }
@@ -67,6 +71,7 @@ DEFAULTS = {
     "worker_memory": "512",
     "runtime": "python3.13",
     "removal": "retain",
+    "monitoring": "full",
 }
 
 RUNTIMES = {
@@ -141,11 +146,13 @@ class ConsumerStack(Stack):
     def _properties(self) -> dict[str, Any]:
         application, topic = self.context["application"], self.context.get("alarm_topic_arn")
         architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
-        existing = is_true(self.context, "existing_lease_table", default=False)
         traced = is_true(self.context, "tracing", default=False)
         storage, vpc = number(self.context, "ephemeral_storage"), self.context.get("vpc_id")
         return {
-            "lease_table": dynamodb.Table.from_table_name(self, "Leases", application) if existing else None,
+            "lease_table": self._existing("existing_lease_table", "Leases", application),
+            "sightings_table": self._existing(
+                "existing_sightings_table", "Sightings", f"{application}{SIGHTINGS_SUFFIX}"
+            ),
             "lease_table_removal": self._removal(),
             "lease_table_deletion_protection": is_true(self.context, "deletion_protection", default=False),
             "schedule": events.Schedule.expression(self.context["tick"]),
@@ -161,8 +168,14 @@ class ConsumerStack(Stack):
             **{name: self._key(name) for name in ("stream_key", "lease_table_key", "on_failure_key")},
             "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
+            "monitoring": self.context["monitoring"],
+            "dashboard_name": self.context.get("dashboard_name"),
             "deployment_check": is_true(self.context, "deployment_check", default=True),
         }
+
+    def _existing(self, key: str, construct_id: str, name: str) -> dynamodb.ITable | None:
+        is_there = is_true(self.context, key, default=False)
+        return dynamodb.Table.from_table_name(self, construct_id, name) if is_there else None
 
     def _fan_out(self) -> bool | str:
         stated = self.context.get("fan_out", "false")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Unpack, cast
 
 from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Size, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
@@ -41,6 +42,7 @@ from sublet_cdk.consumer_settings import (
     settings_of,
     tell_invoke_identity,
 )
+from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.deployment_check import add_deployment_check
 from sublet_cdk.executions import EXECUTIONS_LOG, add_state_machine
 from sublet_cdk.failure_destination import FailureDestination, destination_of
@@ -61,6 +63,8 @@ from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
+from sublet_cdk.monitoring_level import MonitoringLevel
+from sublet_cdk.networks import check_worker_network
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
@@ -85,9 +89,11 @@ class KinesisConsumer(Construct):
                             left out, except those in handler_dot_files
     lease_table             an existing table of KCL named `application`, to continue from its checkpoints. By default
                             one is created
-    lease_table_removal     by default its checkpoints outlive the stack, except after a failed first deployment,
-                            which leaves none behind. To use it again: `lease_table`. The sightings table, with
-                            snapshots and pauses, is deleted with the stack
+    sightings_table         an existing `<application>-sightings`, of a process, of a KinesisConsumerService, or of an
+                            earlier stack. By default one is created
+    lease_table_removal     of the created tables. By default they outlive the stack, with checkpoints, snapshots and
+                            pauses, except after a failed first deployment, which leaves none behind. To use them
+                            again: `lease_table` and `sightings_table`
     lease_table_deletion_protection
                             the created table cannot be deleted until this is false again
     lease_table_key         your own KMS key for the created tables, or of the existing `lease_table` if that does not
@@ -116,13 +122,16 @@ class KinesisConsumer(Construct):
     ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
                             of the worker, whose handler may need resources in it. It must reach Kinesis and
-                            DynamoDB (endpoints or a NAT). The manager runs none of your code, and stays outside
+                            DynamoDB (endpoints or a NAT): subnets that cannot are refused at synth. The manager runs
+                            none of your code, and stays outside
     runtime                 of the functions: Python 3.11 to 3.14
     tracing                 of the functions, with X-Ray
     log_key                 a KMS key for all log groups, which gets the statement that CloudWatch Logs needs (an
                             imported key must have it already); CloudWatch's own by default
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             gets a message when an alarm fires and when it is over
+    monitoring, dashboard_name
+                            as for ConsumerMonitoring: "full" by default
     outputs                 add the names of the created resources as stack outputs
     deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
                             also gets its first tick: it takes a minute or two longer, until CloudWatch has that
@@ -142,6 +151,7 @@ class KinesisConsumer(Construct):
         handler_code: str | Path,
         handler: str,
         lease_table: dynamodb.ITable | None = None,
+        sightings_table: dynamodb.ITable | None = None,
         lease_table_removal: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         lease_table_deletion_protection: bool = False,
         lease_table_key: kms.IKey | None = None,
@@ -169,6 +179,8 @@ class KinesisConsumer(Construct):
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
+        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        dashboard_name: str | None = None,
         deployment_check: bool = True,
         outputs: bool = False,
         dependencies_layer: lambda_.ILayerVersion | str | Path | None = None,
@@ -185,6 +197,7 @@ class KinesisConsumer(Construct):
         self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, worker_memory)
+        check_worker_network(self, vpc, vpc_subnets, self.destination)
         check_runtime(runtime)
         if without_bytecode := lacks(python_of(runtime)):
             Annotations.of(self).add_info(without_bytecode)
@@ -200,7 +213,7 @@ class KinesisConsumer(Construct):
             tracing,
         )
         keeping = TableKeeping(lease_table_removal, lease_table_deletion_protection, lease_table_key)
-        tables = tables_of(self, self.settings, stream, keeping, lease_table)
+        tables = tables_of(self, self.settings, stream, keeping, lease_table, sightings_table)
         self.lease_table, self.sightings_table = tables.leases, tables.sightings
         self._access = Access(
             self,
@@ -272,10 +285,13 @@ class KinesisConsumer(Construct):
             log_group=self.manager.log_group,
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
+            monitoring=monitoring,
+            dashboard_name=dashboard_name,
+            runtime=Runtime.LAMBDA,
         )
         if deployment_check:
             self._check_deployment([*self.shape.layers, *worker_layers])
-        self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
+        self.alarms = self.monitoring.alarms
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
         self.metric_records, self.metric_bytes = self.monitoring.metric_records, self.monitoring.metric_bytes
         self.metric_handler_failures = self.monitoring.metric_handler_failures
@@ -284,6 +300,11 @@ class KinesisConsumer(Construct):
         if outputs:
             add_outputs(Construct(self, "Outputs"), self.names())
         Tags.of(self).add(TAG, application)
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """Raises SettingsError if there is none."""
+        return self.monitoring.dashboard
 
     @property
     def state_machine_name(self) -> str:
@@ -310,7 +331,7 @@ class KinesisConsumer(Construct):
             "LeaseWorker": self.worker.function_name,
             "StateMachineArn": self.state_machine.state_machine_arn,
             "DeadLettersUrl": self.dead_letters.queue_url,
-            "DashboardName": self.dashboard.dashboard_name,
+            **self.monitoring.names(),
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -347,7 +368,13 @@ class KinesisConsumer(Construct):
         one.
         """
         check = add_deployment_check(
-            self, self.worker, layers, self.manager, self.monitoring.first_figures(), self.shape, awaits=has_math(self)
+            self,
+            self.worker,
+            layers,
+            self.manager,
+            self.monitoring.first_figures(),
+            self.shape,
+            awaits=has_math(self) and bool(self.monitoring.alarms),
         )
         check.node.add_dependency(self.state_machine, self._failed_ticks)
         self.rule.node.add_dependency(check)

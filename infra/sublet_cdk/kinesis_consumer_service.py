@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Unpack, cast
 
 from aws_cdk import Duration, RemovalPolicy, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
@@ -34,11 +35,14 @@ from sublet_cdk import roles
 from sublet_cdk.access import Access
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.consumer_settings import environment_of
+from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
+from sublet_cdk.monitoring_level import MonitoringLevel
 from sublet_cdk.nag import acknowledge
+from sublet_cdk.networks import check_task_network
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
@@ -70,17 +74,17 @@ SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
 class KinesisConsumerService(Construct):
     """One application (consumer group) on one stream, in containers.
 
-    application, stream, stream_key, lease_table, lease_table_removal, lease_table_deletion_protection, lease_table_key,
-    on_failure, on_failure_key, log_retention, log_key, alarm_topic, alarm_thresholds, outputs
+    application, stream, stream_key, lease_table, sightings_table, lease_table_removal, lease_table_deletion_protection,
+    lease_table_key, on_failure, on_failure_key, log_retention, log_key, alarm_topic, alarm_thresholds, monitoring,
+    dashboard_name, outputs
                             as for KinesisConsumer
-    sightings_table         an existing `<application>-sightings`, of a KinesisConsumer of the same application. By
-                            default one is created
     handler, handler_code   `module:function`, and its folder, which is deployed without a Dockerfile: a public
                             Python image gets it, the library and their packages from an S3 asset
     image, command          instead of handler_code: any image that has sublet and the handler. The command is
                             `sublet run` by default
     vpc, cluster            where it runs: your own cluster, or one that is created in the network. It must reach
-                            Kinesis, DynamoDB, CloudWatch Logs and the images (endpoints or a NAT)
+                            Kinesis, DynamoDB, CloudWatch Logs and the images (endpoints or a NAT): subnets that
+                            cannot are refused at synth
     cpu, memory             of one task: Fargate's units and MiB
     architecture            arm64 or x86_64
     min_tasks, max_tasks    tasks beyond the number of shards have nothing to do
@@ -133,6 +137,8 @@ class KinesisConsumerService(Construct):
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
+        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        dashboard_name: str | None = None,
         outputs: bool = False,
         dependencies: str | Path | None = None,
         **settings: Unpack[ServiceKeywords],
@@ -166,6 +172,14 @@ class KinesisConsumerService(Construct):
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
         self.task = self._task(cpu, memory, architecture, code, own_variables(environment or {}, "environment"))
         self.cluster = cluster or self._cluster(vpc)
+        check_task_network(
+            self,
+            self.cluster.vpc,
+            vpc_subnets,
+            self.destination,
+            has_public_address=assign_public_ip,
+            is_own_image=image is not None,
+        )
         self.service = ecs.FargateService(
             self,
             "Service",
@@ -190,15 +204,23 @@ class KinesisConsumerService(Construct):
             log_group=self.log_group,
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
+            monitoring=monitoring,
+            dashboard_name=dashboard_name,
+            runtime=Runtime.FARGATE,
         )
         register_before(self.service, self)
         self.monitoring.begin_after(self.service)
-        self.alarms, self.dashboard = self.monitoring.alarms, self.monitoring.dashboard
+        self.alarms = self.monitoring.alarms
         self.metric, self.metric_lag = self.monitoring.metric, self.monitoring.metric_lag
         self.scaling = self._scaling(min_tasks, max_tasks, scale_out_lag or Duration.minutes(1))
         if outputs:
             add_outputs(Construct(self, "Outputs"), self.names())
         Tags.of(self).add(TAG, application)
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """Raises SettingsError if there is none."""
+        return self.monitoring.dashboard
 
     def names(self) -> dict[str, str]:
         """The created resources' names, as in the outputs."""
@@ -208,7 +230,7 @@ class KinesisConsumerService(Construct):
             "SightingsTable": self.sightings_table.table_name,
             "ClusterName": self.cluster.cluster_name,
             "ServiceName": self.service.service_name,
-            "DashboardName": self.dashboard.dashboard_name,
+            **self.monitoring.names(),
         }
 
     def grant_read_leases(self, grantee: iam.IGrantable) -> iam.Grant:

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from sublet_cdk.places import domain_of
 
 LOGS_ON_KEY = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
 """The actions that CloudWatch Logs' guide lists, wildcards included."""
@@ -48,7 +49,7 @@ def _let_logs_use(stack: Stack) -> iam.PolicyStatement:
         service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )
     return iam.PolicyStatement(
-        principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+        principals=[iam.ServicePrincipal(f"logs.{stack.region}.{domain_of(stack)}")],
         actions=LOGS_ON_KEY,
         resources=["*"],  # in a key's policy: the key
         conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},

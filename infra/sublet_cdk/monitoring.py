@@ -7,19 +7,25 @@ KinesisConsumer contains one. Use it alone for a process or a container, whose m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Annotations, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
+from sublet.errors import SettingsError
 from sublet.metric_names import Metric
 from sublet.settings import StreamChoice
+from sublet_cdk import dashboard_names
 from sublet_cdk.alarm_kinds import EACH_STREAM, Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
 from sublet_cdk.alarm_texts import Subject
 from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of, pace_of
 from sublet_cdk.dashboard import add_dashboard
+from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.failure_destination import FailureDestination, destination_of
+from sublet_cdk.monitoring_level import MonitoringLevel, check_unheard, level_of
 from sublet_cdk.set_aside_alarm import set_aside_queue
 from sublet_cdk.stream_alarms import named_streams, too_rare
 
@@ -38,6 +44,10 @@ class ConsumerMonitoring(Construct):
     stream                the stream's name, if the application reads one: the alarms name it
     streams               the application's setting `streams`, if it reads several: alarms that name a stream
                           (`stream_alarms`)
+    monitoring            "full", or "none": only the metrics
+    dashboard_name        by default `<application>-sublet`. CloudWatch allows one of a name in an account, so the
+                          application's next construct of an app, in another region or runtime, adds these two; state a
+                          name if another app deploys it
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -55,20 +65,43 @@ class ConsumerMonitoring(Construct):
         log_group: logs.ILogGroup | None = None,
         stream: str | None = None,
         streams: StreamChoice | str | None = None,
+        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        dashboard_name: str | None = None,
+        runtime: Runtime = Runtime.PROCESS,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.level = level_of(monitoring)
+        check_unheard(
+            self.level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds, dashboard_name=dashboard_name
+        )
+        is_full = self.level is MonitoringLevel.FULL
         choice = StreamChoice.parse(streams) if isinstance(streams, str) else streams
         destination = destination_of(on_failure)
         queue = set_aside_queue(self, destination)
         subject = Subject(application, stream, choice is not None, destination.arn if destination else None)
-        self._watched = Watched(subject, deployment, queue, log_group, named_streams(choice))
+        named = dashboard_names.dashboard_name(self, application, runtime, dashboard_name) if is_full else ""
+        self._watched = Watched(subject, deployment, queue, log_group, named_streams(choice), named)
         thresholds = alarm_thresholds or AlarmThresholds()
-        self._say_what_is_left_out(thresholds)
-        self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
         self._silence = [
             alarm for alarm in alarms_of(self._watched, thresholds, math=True) if alarm.missing is Missing.BREACHING
         ]
-        self.dashboard = add_dashboard(self, self._watched, self.alarms)
+        self.alarms: Mapping[str, cloudwatch.Alarm] = {}
+        self._dashboard: cloudwatch.Dashboard | None = None
+        if is_full:
+            self._say_what_is_left_out(thresholds)
+            self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
+            self._dashboard = add_dashboard(self, self._watched, self.alarms)
+
+    @property
+    def dashboard(self) -> cloudwatch.Dashboard:
+        """Raises SettingsError if there is none."""
+        if self._dashboard is None:
+            raise SettingsError("monitoring", self.level, f"{MonitoringLevel.FULL}, for a dashboard")
+        return self._dashboard
+
+    def names(self) -> dict[str, str]:
+        """The dashboard's name, as in the outputs."""
+        return {} if self._dashboard is None else {"DashboardName": self._dashboard.dashboard_name}
 
     def _say_what_is_left_out(self, thresholds: AlarmThresholds) -> None:
         rare = too_rare(pace_of(self._watched.deployment, thresholds), thresholds)
@@ -83,7 +116,8 @@ class ConsumerMonitoring(Construct):
     def begin_after(self, deployed: IDependable) -> None:
         """Create the alarms for missing data only after `deployed`, which brings the first data."""
         for alarm in self._silence:
-            self.alarms[alarm.name].node.add_dependency(deployed)
+            if alarm.name in self.alarms:
+                self.alarms[alarm.name].node.add_dependency(deployed)
 
     def first_figures(self) -> list[dict[str, object]]:
         """The metrics of the alarms for missing data, as CloudWatch's GetMetricData names them."""

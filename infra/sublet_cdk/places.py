@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aws_cdk import Annotations, IResource, Stack, Token
+from aws_cdk import Annotations, IResource, Stack, Token, region_info
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kinesis as kinesis
 from constructs import Construct
@@ -39,7 +39,7 @@ def check_stream(scope: Construct, stream: kinesis.IStream | None) -> None:
     another account can be read if that account allows it; a warning at synth says what is needed."""
     if stream is None:  # of several streams, each process checks the ARNs that it is given
         return
-    here, there = _stack(scope), _place(stream.stream_arn, stream)
+    here, there = place_of_stack(scope), _place(stream.stream_arn, stream)
     if _differ(here.region, there.region):
         raise SettingsError(
             "stream",
@@ -59,7 +59,7 @@ def check_stream(scope: Construct, stream: kinesis.IStream | None) -> None:
 def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kinesis.IStream | None) -> None:
     """Raises SettingsError for a table of another region or account: a table is addressed by its name, which refers
     to the stack's own."""
-    here, there = _stack(scope), _place(table.table_arn, table)
+    here, there = place_of_stack(scope), _place(table.table_arn, table)
     of_stream = None if stream is None else _place(stream.stream_arn, stream).region
     region = here.region or of_stream  # the stack will be where the stream is
     if _differ(region, there.region) or _differ(here.account, there.account):
@@ -69,13 +69,26 @@ def check_table(scope: Construct, name: str, table: dynamodb.ITable, stream: kin
 
 def is_elsewhere(scope: Construct, arn: str) -> bool:
     """True for a resource that is known to be of another region or account than the stack."""
-    here, there = _stack(scope), Place(None, None) if Token.is_unresolved(arn) else place_of(arn)
+    here, there = place_of_stack(scope), Place(None, None) if Token.is_unresolved(arn) else place_of(arn)
     return _differ(here.region, there.region) or _differ(here.account, there.account)
 
 
-def _stack(scope: Construct) -> Place:
+def place_of_stack(scope: Construct) -> Place:
     stack = Stack.of(scope)
     return Place(_known(stack.region), _known(stack.account))
+
+
+def partition_of(stack: Stack) -> str:
+    """Of the stack's region, since CDK has a token for it even in a region that is known; `aws` in one that is not."""
+    region = _known(stack.region)
+    return (region and region_info.RegionInfo.get(region).partition) or "aws"
+
+
+def domain_of(stack: Stack) -> str:
+    """The domain of the partition's service principals, such as amazonaws.com.cn; a token in a region that is not
+    known."""
+    region = _known(stack.region)
+    return (region and region_info.RegionInfo.get(region).domain_suffix) or stack.url_suffix
 
 
 def _known(text: str) -> str | None:

@@ -8,6 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from constructs import Construct
 from sublet.errors import SettingsError
+from sublet_cdk.networks import select
 
 ENDPOINTS = "Kinesis, S3, CloudWatch Logs and, with an application, DynamoDB"
 
@@ -35,7 +36,7 @@ def worker_network(
             "the workers' subnets: the network has no private ones with internet access. Isolated ones work too, as "
             f"SubnetSelection(subnet_type=SubnetType.PRIVATE_ISOLATED), if it has endpoints for {ENDPOINTS}",
         )
-    chosen = _select(vpc, subnets or ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS))
+    chosen = select(vpc, subnets or ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS))
     if chosen.has_public:
         raise SettingsError(
             "vpc_subnets", "public", "private subnets: EMR Serverless gives its workers no public address"
@@ -43,15 +44,4 @@ def worker_network(
     made = groups or [ec2.SecurityGroup(scope, "Workers", vpc=vpc, description="sublet: workers of the pipeline")]
     return emr.CfnApplication.NetworkConfigurationProperty(
         subnet_ids=chosen.subnet_ids, security_group_ids=[group.security_group_id for group in made]
-    )
-
-
-def _select(vpc: ec2.IVpc, of: ec2.SubnetSelection) -> ec2.SelectedSubnets:
-    return vpc.select_subnets(
-        availability_zones=of.availability_zones,
-        one_per_az=of.one_per_az,
-        subnet_filters=of.subnet_filters,
-        subnet_group_name=of.subnet_group_name,
-        subnets=of.subnets,
-        subnet_type=of.subnet_type,
     )

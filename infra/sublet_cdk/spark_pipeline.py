@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import Duration, Stack, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_events as events
@@ -36,6 +37,7 @@ from sublet.spark.pipeline.settings import Sink
 from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
 from sublet_cdk.log_groups import add_log_group, keep_logs
+from sublet_cdk.monitoring_level import MonitoringLevel, check_unheard, level_of
 from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
@@ -95,6 +97,7 @@ class SparkPipeline(Construct):
                             the KMS keys of the stream, the bucket and the lease table, if they are neither AWS's nor
                             known to the given construct
     alarm_topic             gets a message when an alarm fires and when it is over
+    monitoring              "full", or "none": no alarms
     dependencies, python    a folder that was built elsewhere, and the interpreter that it was built for
     """
 
@@ -138,6 +141,7 @@ class SparkPipeline(Construct):
         log_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: PipelineThresholds | None = None,
+        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
         dependencies: str | Path | None = None,
         python: str = PYTHON,
     ) -> None:
@@ -190,22 +194,27 @@ class SparkPipeline(Construct):
             self.job_role,
             self.dead_letters,
         )
-        watched = WatchedRuns(
-            PipelineSubject(
-                name,
-                self.arguments.streams_named,
-                self.application.attr_application_id,
-                self.arguments.application if self.arguments.leases is not Leases.NONE else None,
-            ),
-            self.log,
-            lag_of(self, stream, self.arguments.choice),
-            self._ended("FAILED"),
-            self._ended("SUCCESS"),
-            self.dead_letters,
-        )
-        self.alarms = add_pipeline_alarms(
-            Construct(self, "Alarms"), watched, alarm_thresholds or PipelineThresholds(), alarm_topic
-        )
+        failed, succeeded = self._ended("FAILED"), self._ended("SUCCESS")
+        level = level_of(monitoring)
+        check_unheard(level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds)
+        self.alarms: Mapping[str, cloudwatch.Alarm] = {}
+        if level is MonitoringLevel.FULL:
+            watched = WatchedRuns(
+                PipelineSubject(
+                    name,
+                    self.arguments.streams_named,
+                    self.application.attr_application_id,
+                    self.arguments.application if self.arguments.leases is not Leases.NONE else None,
+                ),
+                self.log,
+                lag_of(self, stream, self.arguments.choice),
+                failed,
+                succeeded,
+                self.dead_letters,
+            )
+            self.alarms = add_pipeline_alarms(
+                Construct(self, "Alarms"), watched, alarm_thresholds or PipelineThresholds(), alarm_topic
+            )
         Tags.of(self).add("sublet:pipeline", name)
 
     def _application(

@@ -60,6 +60,7 @@ CONTEXT = {
     "bucket_key_arn": "the bucket's KMS key, if it is your own",
     "lease_table_key_arn": "the KMS key of the lease table of `application`",
     "alarm_topic_arn": "an SNS topic for the alarms",
+    "monitoring": "full (default), or none: no alarms",
 }
 """Context keys."""
 
@@ -69,6 +70,7 @@ DEFAULTS = {
     "every": "rate(1 hour)",
     "architecture": "arm64",
     "vpc_subnets": "private",
+    "monitoring": "full",
 }
 
 SUBNETS = {
@@ -112,6 +114,7 @@ class PipelineStack(Stack):
             "options": texts_by_name(self.context, "options"),
             "spark": texts_by_name(self.context, "spark"),
             "schedule": self.context["every"],
+            "monitoring": self.context["monitoring"],
             "architecture": one_of(self.context, "architecture", architectures),
         } | ({"executors_max": executors} if executors is not None else {})
 

@@ -18,8 +18,9 @@ from sublet_cdk.places import check_table
 
 @dataclass(frozen=True, slots=True)
 class TableKeeping:
-    """How the created tables are kept. `removal` and `deletion_protection` are the lease table's.
+    """How the created tables are kept. `deletion_protection` is the lease table's.
 
+    removal   of both: a stack that is removed takes neither from under another one, or a process, of the application
     key   of created tables, and of an existing one that does not know its own; None for DynamoDB's own
     """
 
@@ -58,7 +59,7 @@ def tables_of(
     key = next(iter(keys.values()), None)
     return Tables(
         leases or _lease_table(scope, settings, keeping, key),
-        sightings or _sightings_table(scope, settings, key),
+        sightings or _sightings_table(scope, settings, keeping.removal, key),
         tuple(keys.values()),
     )
 
@@ -85,14 +86,16 @@ def _lease_table(scope: Construct, settings: Settings, keeping: TableKeeping, ke
     return table
 
 
-def _sightings_table(scope: Construct, settings: Settings, key: kms.IKey | None) -> dynamodb.Table:
+def _sightings_table(
+    scope: Construct, settings: Settings, removal: RemovalPolicy, key: kms.IKey | None
+) -> dynamodb.Table:
     table = dynamodb.Table(
         scope,
         "Sightings",
         table_name=settings.sightings_table,
         partition_key=dynamodb.Attribute(name="chunk", type=dynamodb.AttributeType.STRING),
         billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-        removal_policy=RemovalPolicy.DESTROY,
+        removal_policy=removal,
         **_encrypted(key),
     )
     acknowledge(table, "DDB3", "A tick rebuilds the sightings; recovering old ones would be of no use")

@@ -180,9 +180,10 @@ def test_the_lease_table_is_kcl_s_and_outlives_the_stack(template: Template) -> 
     }
 
 
-def test_sightings_have_a_table_of_their_own_that_goes_with_the_stack(template: Template) -> None:
+def test_sightings_have_a_table_of_their_own_that_outlives_the_stack(template: Template) -> None:
+    """A process, a service or another stack of the application may need it."""
     table = one(template, "AWS::DynamoDB::Table", "Sightings")
-    assert table["DeletionPolicy"] == "Delete"
+    assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     assert table["Properties"]["TableName"] == "orders-audit-sightings"
     assert table["Properties"]["KeySchema"] == [{"AttributeName": "chunk", "KeyType": "HASH"}]
     assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"

@@ -245,6 +245,11 @@ def iam_client(
     return client
 
 
+def cloudformation_client(session: Session | None = None) -> Any:
+    """The client for what is deployed."""
+    return _client("cloudformation", _config(attempts=4, connect_timeout=3, read_timeout=15), session=session)
+
+
 def stepfunctions_client() -> SFNClient:
     """StartExecution is idempotent by name, so it may be retried for as long as a tick has time."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=15)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from sublet.command_line.command import Command
-from sublet.errors import SettingsError, SubletError
+from sublet.errors import AwsNotConfigured, CheckRefused, SettingsError, SubletError
 
 DESCRIPTION = """\
 {does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this
@@ -24,8 +24,14 @@ It runs the CDK's command line, which npx fetches from npm: it needs Node.js, an
 region without the CDK need `npx cdk bootstrap` once. Arguments after -- go to cdk unchanged.
 
 --set takes every setting of `sublet run --help`, and what sublet_cdk/consumer_stack.py lists besides, such as
-tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, existing_lease_table=true. With --set stack=pipeline
-the stack is a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
+tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, monitoring=none. With --set stack=pipeline the stack is
+a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
+
+LOOKS = """
+
+`sublet deploy` first looks which of the application's tables exist. The stack continues with those that belong to no
+stack: a process, or an earlier stack, has left them. It says so, and --set existing_lease_table=true (or false) and
+existing_sightings_table decide otherwise. Without permission to look it says what it cannot know, and goes on."""
 
 EXAMPLES = """\
 example:
@@ -38,6 +44,10 @@ OPTIONS = {
     "handler_code": "the folder of the handler's module; its requirements.txt is installed for Lambda",
     "handler": "module:function",
 }
+
+ARN_PARTS = 6
+CONSUMER = "consumer"
+"""The default of the context key `stack`."""
 
 COMMAND_LINE = "sublet"
 """The context key that sublet_cdk reads instead of all others."""
@@ -55,7 +65,8 @@ class CannotDeploy(SubletError):
 
 def add_arguments(name: str, does: str) -> Callable[[ArgumentParser], None]:
     def add(parser: ArgumentParser) -> None:
-        parser.description, parser.epilog = DESCRIPTION.format(does=does), EXAMPLES.format(name=name)
+        looks = LOOKS if name == "deploy" else ""
+        parser.description, parser.epilog = DESCRIPTION.format(does=does) + looks, EXAMPLES.format(name=name)
         parser.formatter_class = RawDescriptionHelpFormatter
         for option, meaning in OPTIONS.items():
             parser.add_argument("--" + option.replace("_", "-"), metavar="TEXT", help=meaning)
@@ -92,7 +103,8 @@ def run_cdk(options: Namespace) -> int:
         _require_cdk()
         command = [sys.executable, "-m", "sublet_cdk.plain", folder]
         return subprocess.run(command, check=False, env=plain_environment(options, os.environ)).returncode  # noqa: S603 -- as below
-    return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
+    adopted = _adopted(options) if options.verb == "deploy" else {}
+    return subprocess.run(cdk_command(options, adopted), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
 
 
 def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
@@ -102,9 +114,11 @@ def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dic
     return {**environment, "CDK_CONTEXT_JSON": json.dumps({COMMAND_LINE: json.dumps(_context(options))})}
 
 
-def cdk_command(options: Namespace) -> list[str]:
-    """Raises SettingsError for malformed arguments, and CannotDeploy if something is not installed."""
-    given = _context(options)
+def cdk_command(options: Namespace, adopted: Mapping[str, str] | None = None) -> list[str]:
+    """Raises SettingsError for malformed arguments, and CannotDeploy if something is not installed. `adopted`: more
+    context.
+    """
+    given = {**_context(options), **(adopted or {})}
     _check_context(options.cdk)
     app = shlex.join([sys.executable, "-m", "sublet_cdk.app"])
     # All in one key: a cdk.json in this folder may have other keys, for another app.
@@ -127,6 +141,34 @@ def _context(options: Namespace) -> dict[str, str]:
             raise SettingsError("--set", pair, "NAME=VALUE")
         given[name] = value
     return given
+
+
+def _adopted(options: Namespace) -> Mapping[str, str]:
+    """More context, by what the account has: says why. Raises SettingsError for a table of another stack."""
+    given = _context(options)
+    application = given.get("application")
+    if application is None or given.get("stack", CONSUMER) != CONSUMER:
+        return {}
+    _npx()  # before any call
+    from sublet.operate.aws.deployed import find
+    from sublet.operate.rules.deploying import adopt
+
+    arn = given.get("stream_arn", "").split(":")
+    try:
+        found = find(application, arn[3] if len(arn) == ARN_PARTS else None, _profile(options.cdk))
+    except (CheckRefused, AwsNotConfigured) as refused:
+        print(f"sublet: whether tables of {application} exist is not known: {refused}", file=sys.stderr)
+        return {}
+    adopted = adopt(application, given, found)
+    for line in adopted.why:
+        print(f"sublet: {line}", file=sys.stderr)
+    return adopted.context
+
+
+def _profile(cdk: Sequence[str]) -> str | None:
+    """CDK's own option."""
+    found = re.search(r"(?:^|\0)--profile[=\0]([^\0]+)", "\0".join(cdk))
+    return found[1] if found else None
 
 
 def _check_context(cdk: Sequence[str]) -> None:

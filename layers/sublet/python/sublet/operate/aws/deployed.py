@@ -1,0 +1,100 @@
+"""Asks AWS what it has of an application before `sublet deploy` deploys it. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from sublet.aws import clients
+from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
+from sublet.aws.faults import code_of
+from sublet.operate.aws.inspection import asking
+from sublet.operate.rules import stack_names
+from sublet.operate.rules.deploying import Found, FoundTable, table_keys
+
+TABLE, DASHBOARD = "AWS::DynamoDB::Table", "AWS::CloudWatch::Dashboard"
+GONE = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
+"""A resource that its stack does not have any more; it may exist."""
+NO_SUCH_STACK = "ValidationError"
+NO_SUCH_DASHBOARD = frozenset({"ResourceNotFound", "ResourceNotFoundException", "DashboardNotFoundError"})
+
+Resource = Mapping[str, Any]
+
+
+def find(application: str, region: str | None, profile: str | None) -> Found:
+    """`region`: None for that of the profile. Raises CheckRefused, and AwsNotConfigured."""
+    try:
+        session = boto3.session.Session(profile_name=profile, region_name=region)
+        asked = _Account(session, stack_names.consumer_stack(application))
+        region = asked.region
+    except NOT_CONFIGURED as problem:
+        raise not_configured(problem) from problem
+    own = asked.own_resources()
+    tables = {name: asked.table(name, own) for name in table_keys(application).values()}
+    dashboards = [each["PhysicalResourceId"] for each in own if each["ResourceType"] == DASHBOARD]
+    plain = stack_names.dashboard(application)
+    return Found(region, tables, dashboards[0] if dashboards else None, asked.has_dashboard(plain))
+
+
+class _Account:
+    def __init__(self, session: Any, stack: str) -> None:
+        self._stack = stack
+        self._cloudformation = clients.cloudformation_client(session=session)
+        self._dynamodb = clients.dynamodb_client(session=session)
+        self._cloudwatch = clients.cloudwatch_client(session=session)
+        self.region = str(self._dynamodb.meta.region_name)
+
+    def own_resources(self) -> list[Resource]:
+        """Of the application's stack; none if it does not exist."""
+        with asking("cloudformation:ListStackResources"):
+            try:
+                return list(_living(self._pages()))
+            except ClientError as error:
+                if code_of(error) == NO_SUCH_STACK:
+                    return []
+                raise
+
+    def _pages(self) -> Iterator[Resource]:
+        for page in self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=self._stack):
+            yield from page["StackResourceSummaries"]
+
+    def table(self, name: str, own: list[Resource]) -> FoundTable:
+        with asking("dynamodb:DescribeTable"):
+            try:
+                self._dynamodb.describe_table(TableName=name)
+            except self._dynamodb.exceptions.ResourceNotFoundException:
+                return FoundTable(exists=False)
+        is_own = any(_is_table(each, name) for each in own)
+        return FoundTable(True, self._stack if is_own else self._stack_of(name))
+
+    def _stack_of(self, name: str) -> str | None:
+        """A stream of the same name may belong to another stack, which is then the one that CloudFormation names."""
+        with asking("cloudformation:DescribeStackResources"):
+            try:
+                found = self._cloudformation.describe_stack_resources(PhysicalResourceId=name)["StackResources"]
+            except ClientError as error:
+                if code_of(error) == NO_SUCH_STACK:
+                    return None
+                raise
+        return next((str(each["StackName"]) for each in _living(found) if _is_table(each, name)), None)
+
+    def has_dashboard(self, name: str) -> bool:
+        with asking("cloudwatch:GetDashboard"):
+            try:
+                self._cloudwatch.get_dashboard(DashboardName=name)
+            except ClientError as error:
+                if code_of(error) in NO_SUCH_DASHBOARD:
+                    return False
+                raise
+        return True
+
+
+def _living(resources: Any) -> Iterator[Resource]:
+    return (each for each in resources if each["ResourceStatus"] not in GONE)
+
+
+def _is_table(resource: Resource, name: str) -> bool:
+    return resource["ResourceType"] == TABLE and resource.get("PhysicalResourceId") == name

@@ -1,0 +1,118 @@
+"""Each way in which an application moves: process, Lambda, service, removal, deployment again, second application, new
+name; and a deployment that fails at each. Under load, nothing is lost.
+
+Spark is in tests/spark/ (there and back).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local import EmbeddedAws, embedded_aws
+from tests.e2e.test_existing_names import Stacks, table
+from tests.e2e.transitions import application
+from tests.exploring import explores
+
+pytestmark = [pytest.mark.e2e, explores, pytest.mark.timeout(1800)]
+
+TAKEN = "belongs to no stack"
+BROKEN = "{}"
+"""The handler's variables without the one that it needs to be imported."""
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with embedded_aws() as aws:
+        yield aws
+
+
+def test_application_moves_from_a_process_to_lambda_to_a_service_and_back(aws: EmbeddedAws, tmp_path: Path) -> None:
+    orders = application(aws, "moving", tmp_path / "moving")
+    with orders.under_load():
+        with orders.process() as process:
+            orders.wait_for_handled("process", process.pid)
+            tables = orders.tables()
+            assert len(tables) == 2
+
+            assert "cannot use its handler" in orders.deploy(code=1, handler_environment=BROKEN)
+            assert (orders.status(), orders.tables()) == ("ROLLBACK_COMPLETE", tables)
+            orders.wait_for_handled("process", process.pid)
+
+            assert orders.deploy().count(TAKEN) == 2
+            assert (orders.tables(), orders.owned()) == (tables, set())
+            orders.fleet.split()
+        orders.wait_for_handled("stack", process.pid)
+
+        assert "cannot use its handler" in orders.deploy(code=1, handler_environment=BROKEN)
+        assert (orders.status(), orders.tables()) == ("UPDATE_ROLLBACK_COMPLETE", tables)
+        orders.wait_for_handled("stack", process.pid)
+
+        with orders.process("--no-create") as task:  # what a service's task runs
+            orders.wait_for_handled("process", task.pid)
+            orders.remove()
+            assert orders.tables() == tables
+            orders.fleet.merge()
+            orders.wait_for_handled("process", task.pid)
+
+            assert orders.deploy().count(TAKEN) == 2
+        orders.wait_for_handled("stack", process.pid, task.pid)
+    orders.assert_nothing_is_lost()
+    assert orders.tables() == tables
+
+
+def test_stack_lets_go_of_its_tables_is_removed_and_finds_them_again(aws: EmbeddedAws, tmp_path: Path) -> None:
+    owner = application(aws, "owning", tmp_path / "owning")
+    with owner.under_load():
+        assert TAKEN not in owner.deploy()
+        tables = owner.tables()
+        assert owner.owned() == set(tables)
+        owner.wait_for_handled("stack")
+
+        assert TAKEN not in owner.deploy(batch_size="50")
+        assert owner.owned() == set(tables), "a stack must not be told of its own tables: it would let go of them"
+
+        owner.deploy(existing_lease_table="true", existing_sightings_table="true")
+        assert (owner.tables(), owner.owned()) == (tables, set())
+        owner.wait_for_handled("stack")
+
+        assert owner.deploy(batch_size="60").count(TAKEN) == 2
+        owner.remove()
+        assert owner.tables() == tables
+
+        assert owner.deploy().count(TAKEN) == 2
+        owner.wait_for_handled("stack")
+    owner.assert_nothing_is_lost()
+
+
+def test_second_application_and_one_under_a_new_name_read_the_same_stream(aws: EmbeddedAws, tmp_path: Path) -> None:
+    first = application(aws, "named", tmp_path / "first")
+    second = application(aws, "named-too", tmp_path / "second", "named")
+    renamed = application(aws, "renamed", tmp_path / "renamed", "named")
+    with first.under_load():
+        first.deploy()
+        second.deploy()
+        first.wait_for_handled("stack")
+        second.wait_for_handled("stack")
+
+        first.command("pause")
+        renamed.deploy(start_position="LATEST")
+        renamed.fleet.tick()
+        renamed.command("seek", "--like", first.name, "--stream", "named", "--execute", "--confirm", renamed.name)
+        renamed.wait_for_handled("stack")
+        first.remove()
+    put = first.fleet.put
+    second.fleet.put = put
+    second.assert_nothing_is_lost()
+    handled = {each.text for each in first.fleet.recorder.deliveries()}
+    renamed.assert_all_is_handled([text for text in put if text not in handled])
+
+
+def test_a_table_of_another_stack_is_refused_before_anything_is_deployed(aws: EmbeddedAws, tmp_path: Path) -> None:
+    theirs = application(aws, "theirs", tmp_path / "theirs")
+    assert Stacks(aws).create("their-stack", It=table(theirs.name)) == "CREATE_COMPLETE"
+    said = theirs.deploy(code=2)
+    assert "existing_lease_table" in said
+    assert "their-stack" in said
