@@ -130,6 +130,10 @@ e2e-localstack: setup $(if $(E2E_ENDPOINT),,.local/localstack/.installed) ## the
 		tests/unit/handlers/test_kclpy_sample.py $(PYTEST_ARGS)
 	@E2E_AWS=localstack $(PY) -m pytest tests/contract/test_push_reader.py -k localstack $(PYTEST_ARGS)
 
+.PHONY: e2e-plain
+e2e-plain: setup .local/deployers/.installed ## what docs/sam-and-terraform.md says, with the tools that it names
+	@$(PY) -m pytest tests/e2e/test_plain_commands.py $(PYTEST_ARGS)
+
 .PHONY: aws-acceptance
 aws-acceptance: setup ## sublet on your AWS account, once through: prints what each step costs, asks, removes all of it (ACCEPTANCE="--region eu-west-1 --idle-minutes 5", "--remove PREFIX" after a kill)
 	@$(PY) -m tests.acceptance $(ACCEPTANCE)
@@ -289,6 +293,11 @@ endef
 	@$(call environment,$(@D),requirements/tracers.txt)
 	@touch $@
 
+.local/deployers/.installed: requirements/deployers.txt requirements/build.txt .local/uv/.installed
+	@$(say) "The command lines of AWS and SAM, in .local/deployers"
+	@$(call environment,$(@D),requirements/deployers.txt)
+	@touch $@
+
 .local/node/.installed: requirements/node.txt requirements/build.txt .local/uv/.installed
 	@$(say) "Node (this machine has none from 20 on), in .local/node"
 	@$(call environment,$(@D),requirements/node.txt)
@@ -327,7 +336,7 @@ lock: .local/uv/.installed $(NODE_ENV) ## lock every dependency again, at its ne
 	@$(LOCK) requirements/process.in --constraints requirements/dev.txt --output-file requirements/process.txt
 	@$(LOCK) requirements/emr.in --constraints requirements/spark.txt --output-file requirements/emr.txt
 	@$(LOCK) requirements/fuzz.in --constraints requirements/dev.txt --output-file requirements/fuzz.txt
-	@for name in build ministack node tracers uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
+	@for name in build deployers ministack node tracers uv; do $(LOCK) requirements/$$name.in --output-file requirements/$$name.txt; done
 	@# LocalStack 4.9.2 works with the dependencies of its day alone.
 	@$(LOCK) --exclude-newer 2025-10-20 requirements/localstack.in --output-file requirements/localstack.txt
 	@$(say) "Locking: npm"

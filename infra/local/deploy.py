@@ -110,7 +110,12 @@ def bootstrap(aws: AwsToDeployTo, *, report: Report = print) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="sublet-cdk-") as scratch:
         # Outside the project, so that the app in cdk.json is not run.
-        _cdk(aws, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], report, folder=Path(scratch))
+        _cdk(
+            aws,
+            ["bootstrap", f"aws://{ACCOUNT}/{aws.environment.get('AWS_REGION', REGION)}"],
+            report,
+            folder=Path(scratch),
+        )
 
 
 def _app_arguments(context: Mapping[str, str], scratch: str) -> list[str]:

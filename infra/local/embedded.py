@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +60,18 @@ class EmbeddedAws:
     environment: Mapping[str, str]
     servers: tuple[Server, ...]
 
-    def client(self, service: str, region: str = REGION) -> Any:
-        """Returns a boto3 client of `service`, which ignores this process's own environment. Each region has its
-        own streams, tables and functions."""
+    def in_region(self, region: str) -> EmbeddedAws:
+        """The same AWS in another region, which has its own streams, tables, functions and stacks."""
+        return replace(self, environment={**self.environment, "AWS_REGION": region, "AWS_DEFAULT_REGION": region})
+
+    def client(self, service: str) -> Any:
+        """Returns a boto3 client of `service`, which ignores this process's own environment."""
         endpoint = self.environment["AWS_ENDPOINT_URL_KINESIS" if service == "kinesis" else "AWS_ENDPOINT_URL"]
         create: Any = boto3.session.Session().client  # its stubs accept literal names only
         return create(
             service,
             endpoint_url=endpoint,
-            region_name=region,
+            region_name=self.environment["AWS_REGION"],
             aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
             config=Config(

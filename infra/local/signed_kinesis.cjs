@@ -104,7 +104,8 @@ function callOf(request, body) {
   } catch {
     // neither JSON nor CBOR: kinesis-local will say so
   }
-  const named = asked?.StreamName && `arn:aws:kinesis:${REGION}:${ACCOUNT}:stream/${asked.StreamName}`;
+  const region = /Credential=[^/]+\/\d+\/([^/]+)\//.exec(request.headers.authorization ?? '')?.[1] ?? REGION;
+  const named = asked?.StreamName && `arn:aws:kinesis:${region}:${ACCOUNT}:stream/${asked.StreamName}`;
   const given = asked?.ConsumerARN ?? asked?.StreamARN ?? asked?.ResourceARN ?? named;
   const resource = given ?? tokens.get(asked?.ShardIterator ?? asked?.NextToken) ?? '*';
   return { asked, isCbor, operation, resource, isNamed: given !== undefined };

@@ -72,8 +72,8 @@ KINDS["function"] = function
 class Stacks:
     """CloudFormation of one region, with templates of some resources each."""
 
-    def __init__(self, aws: EmbeddedAws, region: str = "us-east-1") -> None:
-        self.cloudformation = aws.client("cloudformation", region)
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self.cloudformation = aws.client("cloudformation")
 
     def create(self, name: str, **resources: Mapping[str, Any]) -> str:
         """The stack's status in the end."""
@@ -132,12 +132,13 @@ def test_a_table_that_no_stack_made_keeps_its_items(embedded_aws: EmbeddedAws) -
 
 
 def test_a_dashboard_is_taken_in_every_region_and_a_table_only_in_its_own(embedded_aws: EmbeddedAws) -> None:
-    here, there = Stacks(embedded_aws), Stacks(embedded_aws, "eu-west-1")
+    elsewhere = embedded_aws.in_region("eu-west-1")
+    here, there = Stacks(embedded_aws), Stacks(elsewhere)
     assert here.create("here", It=dashboard("shown-once"), Table=table("once-a-region")) == "CREATE_COMPLETE"
 
     assert there.create("there-table", It=table("once-a-region")) == "CREATE_COMPLETE"
     assert there.create("there", It=dashboard("shown-once")) == "ROLLBACK_COMPLETE"
-    shown = embedded_aws.client("cloudwatch", "eu-west-1").get_dashboard(DashboardName="shown-once")
+    shown = elsewhere.client("cloudwatch").get_dashboard(DashboardName="shown-once")
     assert shown["DashboardName"] == "shown-once"
 
 

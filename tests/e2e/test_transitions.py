@@ -110,6 +110,32 @@ def test_second_application_and_one_under_a_new_name_read_the_same_stream(aws: E
     renamed.assert_all_is_handled([text for text in put if text not in handled])
 
 
+def test_second_region_has_its_own_tables_and_dashboard(aws: EmbeddedAws, tmp_path: Path) -> None:
+    here = application(aws, "regional", tmp_path / "here")
+    there = application(aws.in_region("eu-west-1"), "regional", tmp_path / "there")
+    with here.under_load(), there.under_load():
+        here.deploy()
+        assert "regional-sublet-eu-west-1-lambda" in there.deploy()
+        here.wait_for_handled("stack")
+        there.wait_for_handled("stack")
+        assert dashboards(aws) == {"regional-sublet", "regional-sublet-eu-west-1-lambda"}
+
+        here.remove()
+        there.deploy(batch_size="50")
+        assert dashboards(aws) == {"regional-sublet-eu-west-1-lambda"}, "what is deployed keeps its name"
+        here.deploy()
+        here.wait_for_handled("stack")
+        there.wait_for_handled("stack")
+    here.assert_nothing_is_lost()
+    there.assert_nothing_is_lost()
+
+
+def dashboards(aws: EmbeddedAws) -> set[str]:
+    """Those of the application `regional`, in all regions."""
+    found = aws.client("cloudwatch").list_dashboards(DashboardNamePrefix="regional")["DashboardEntries"]
+    return {each["DashboardName"] for each in found}
+
+
 def test_a_table_of_another_stack_is_refused_before_anything_is_deployed(aws: EmbeddedAws, tmp_path: Path) -> None:
     theirs = application(aws, "theirs", tmp_path / "theirs")
     assert Stacks(aws).create("their-stack", It=table(theirs.name)) == "CREATE_COMPLETE"

@@ -101,6 +101,14 @@ def test_options_for_cdk_are_refused_since_it_does_not_run() -> None:
         plain_environment(options, {})
 
 
+def test_context_that_is_there_stays_beside_the_options() -> None:
+    options = parser().parse_args(["synth", "--plain", "out", "--application", "orders-audit"])
+    flag = "@aws-cdk/core:checkSecretUsage"
+    made = plain_environment(options, {"HOME": "/", "CDK_CONTEXT_JSON": json.dumps({flag: True})})
+    context = json.loads(made["CDK_CONTEXT_JSON"])
+    assert (made["HOME"], context) == ("/", {flag: True, "sublet": '{"application": "orders-audit"}'})
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 

@@ -108,10 +108,13 @@ def run_cdk(options: Namespace) -> int:
 
 
 def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment with the context in it, as the CDK's command line passes it to an app."""
+    """Returns the environment with the context in it, as the CDK's command line passes it to an app, beside context
+    that is there, such as CDK's feature flags.
+    """
     if options.cdk:
         raise SettingsError("--plain", " ".join(options.cdk), "no options for cdk, which it does not run")
-    return {**environment, "CDK_CONTEXT_JSON": json.dumps({COMMAND_LINE: json.dumps(_context(options))})}
+    there = json.loads(environment.get("CDK_CONTEXT_JSON") or "{}")
+    return {**environment, "CDK_CONTEXT_JSON": json.dumps({**there, COMMAND_LINE: json.dumps(_context(options))})}
 
 
 def cdk_command(options: Namespace, adopted: Mapping[str, str] | None = None) -> list[str]:
