@@ -43,7 +43,7 @@ def test_the_stacks_own_tables_are_not_adopted() -> None:
 
 
 @pytest.mark.parametrize("stated", ["true", "false"])
-def test_what_is_stated_of_the_tables_is_kept(stated: str) -> None:
+def test_deployment_keeps_what_is_stated_of_the_tables(stated: str) -> None:
     context = dict.fromkeys(BOTH, stated)
     theirs = FoundTable(exists=True, stack="orders-service")
     assert adopt("orders-audit", context, found(theirs, UNOWNED)) == Adopted({}, ())
