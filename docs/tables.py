@@ -178,11 +178,12 @@ LONG = 150
 
 
 def contents(text: str) -> str:
-    """A link to each section of the page."""
+    """A link to each section of the page, and to the page that says what its words mean."""
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^## (.*)$", prose, re.MULTILINE)
     entries = "\0· ".join(f"[{heading}](#{_anchor(heading)})".replace(" ", "\0") for heading in headings)
-    lines = textwrap.wrap(f"On this page: {entries}", 120, break_on_hyphens=False, break_long_words=False)
+    words = "[words](concepts.md)"
+    lines = textwrap.wrap(f"On this page: {entries}\0· {words}", 120, break_on_hyphens=False, break_long_words=False)
     return "\n".join(lines).replace("\0", " ")
 
 
