@@ -43,9 +43,9 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             pace,
             "OwnerStalled",
             Figure(Metric.OWNER_STALLED_AGE, "Maximum"),
-            "an owner heartbeats a lease, records wait, and the checkpoint stands still",
+            "an owner heartbeats a lease, records wait, and the checkpoint does not move",
             "It may be a KCL worker, another process, or a worker of this deployment. The lease manager's log "
-            "names it: 'its owner heartbeats, and its checkpoint stands still'. Its handler hangs or fails: end it, "
+            "names it, in lines with 'checkpoint does not move'. Its handler hangs or fails: end it, "
             "and another takes the lease. If it checkpoints less often on purpose, raise owner_stall_minutes.",
             pace.owner_stall_millis(at.owner_stall_minutes),
             log=Source.MANAGER,
@@ -75,7 +75,7 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "BatchesUnfinished",
             Figure(Metric.OLDEST_UNFINISHED_AGE, "Maximum"),
             "with manual checkpointing, a batch was delivered long ago and is not checkpointed",
-            "Its shard's position stands still, though reading may go on; after a restart everything since then comes "
+            "Its shard's position does not move, though reading may go on; after a restart everything since then comes "
             "again. oldest_unfinished_age by shard_id tells which. If the handler keeps batches for longer on "
             "purpose, raise unfinished_minutes.",
             pace.stall_millis(at.unfinished_minutes),
@@ -143,7 +143,7 @@ def _refused(pace: Pace) -> Sequence[Alarm]:
             "leases are given up again and again, because Kinesis or DynamoDB refuses, or because of an unexpected "
             "error",
             "They continue from their checkpoints once it is fixed. The lease worker's log says which and why: "
-            "'service failed', 'lease table unavailable' (its KMS key, perhaps: lease_table_key), or a traceback.",
+            "'a call to AWS failed', 'lease table unavailable' (its KMS key, perhaps: lease_table_key), or an error.",
         ),
     )
 

@@ -218,4 +218,4 @@ def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
 def cell(story: str, way: Way) -> str:
     told = tell(story, way)
     names = ", ".join(f"`{name}`" for name in told.names)
-    return f"{told.first} min: {names}" if told.names else "no shard stands still yet"
+    return f"{told.first} min: {names}" if told.names else "no shard is stalled yet"

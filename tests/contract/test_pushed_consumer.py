@@ -158,5 +158,5 @@ def test_register_is_refused_without_continuous_mode_a_name_or_beside_an_arn() -
         reading_as(Settings(application="orders-audit", stream="orders"), "audit")
     with pytest.raises(SettingsError, match="consumer's name"):
         reading_as(plain, "an audit")
-    with pytest.raises(SettingsError, match="left out with --register"):
+    with pytest.raises(SettingsError, match="not allowed with --register"):
         reading_as(reading_as(plain, "audit", arn), "audit")

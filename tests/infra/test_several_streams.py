@@ -116,7 +116,7 @@ def test_stream_and_streams_exclude_each_other(make: Make) -> None:
     with pytest.raises(SettingsError, match="required; or streams"):
         make()
     of_one = kinesis.Stream.from_stream_arn(Stack(an_app(), "one"), "Stream", STREAM_ARN)
-    with pytest.raises(SettingsError, match="left out beside streams"):
+    with pytest.raises(SettingsError, match="not allowed with streams"):
         make(streams="orders", stream=of_one)
 
 

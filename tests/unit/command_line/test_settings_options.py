@@ -9,11 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sublet.command_line.run import DESCRIPTION
+from sublet.command_line.run import DESCRIPTION, given_settings
 from sublet.command_line.settings_options import option_of, settings_of
 from sublet.errors import SettingsError
 from sublet.operate.cli.main import parser
-from sublet.settings import DEFINITIONS, Mode, OnlyFor, Settings, StreamChoice
+from sublet.settings import DEFINITIONS, Mode, OnlyFor, Reading, Settings, StreamChoice
 
 NAMED = ("--application", "orders", "--stream", "events", "--handler", "orders:handle")
 
@@ -129,3 +129,24 @@ def test_a_command_without_a_handler_takes_any_failover_time(failover_time: str)
     assert found.heartbeat_interval * 3 <= found.failover_time
     with pytest.raises(SettingsError, match="heartbeat_interval"):
         settings_of(Namespace(), named | {"SUBLET_HEARTBEAT_INTERVAL": "9m"}, required=("application",))
+
+
+def test_register_needs_no_consumer_beside_reading_by_fan_out() -> None:
+    """Its ARN is not known before the registration, and the stream is polled until then."""
+    options = parser().parse_args(["run", *NAMED, "--reading", "fan_out", "--register", "audit"])
+    assert given_settings(options, {}).reading is Reading.POLLING
+    stated = parser().parse_args(["run", *NAMED, "--register", "audit"])
+    assert given_settings(stated, {"SUBLET_READING": "fan_out"}).reading is Reading.POLLING
+
+
+def test_register_refuses_a_consumer_that_is_given_too() -> None:
+    arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/events/consumer/audit:1"
+    given = ("--reading", "fan_out", "--fan-out-consumer", arn, "--register", "audit")
+    with pytest.raises(SettingsError, match="not allowed with --register, which finds the ARN"):
+        given_settings(parser().parse_args(["run", *NAMED, *given]), {})
+
+
+def test_register_of_several_streams_reads_each_by_fan_out() -> None:
+    named = ("--application", "orders", "--streams", "orders,audit", "--handler", "orders:handle")
+    found = given_settings(parser().parse_args(["run", *named, "--reading", "fan_out", "--register", "audit"]), {})
+    assert (found.reading, found.fan_out_consumer, found.register_fan_out) == (Reading.FAN_OUT, "audit", True)

@@ -207,7 +207,7 @@ def test_whichever_call_fails_the_lease_is_released_and_others_go_on(
     assert redriving.run(handler=handler_of(kept)).stays == (0 if is_done else 1)
     assert [each.partition(" ")[0] for each in kept.told] == told
     (line,) = redriving.log.lines
-    assert (line.message.startswith("finished"), line.fields["error"]) == (is_done, "SystemExit")
+    assert (line.message.startswith("batch finished"), line.fields["error"]) == (is_done, "SystemExit")
 
 
 @pytest.mark.parametrize("checkpoints", ["", "a part", "all"])

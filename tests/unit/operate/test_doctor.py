@@ -459,7 +459,9 @@ def test_set_aside_finding_turns_bad_a_day_before_deletion(left: float, severity
 def test_a_table_that_does_not_say_its_stream_is_not_called_this_stream_s() -> None:
     (finding,) = found(examined_world(EngineWorld(NO_WAITING)))[Check.AGREEMENT]
     assert finding.severity is Severity.NOT_CHECKED
-    assert finding.what == "the table does not say its stream, and nothing contradicts it"
+    assert (
+        finding.what == "the lease table does not say which stream it belongs to, and nothing contradicts this stream"
+    )
 
 
 def test_accepted_checkpoint_proves_that_the_leases_are_this_streams() -> None:

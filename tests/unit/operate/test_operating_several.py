@@ -81,7 +81,7 @@ def test_a_seek_moves_all_streams_or_the_one_that_is_meant() -> None:
     assert {move.lease_key for move in plan(world, ["orders", "payments"]).plan.moves} == both
     assert {move.lease_key for move in plan(world, ["payments"]).plan.moves} == {world.shard("payments")}
     assert {move.lease_key for move in plan(world, ["orders"], only=[SHARD]).plan.moves} == {world.shard("orders")}
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         plan(world, ["orders", "payments"], only=[SHARD])
 
 
@@ -171,7 +171,7 @@ def test_a_skip_passes_over_the_next_record_of_the_shard_that_is_named() -> None
         world.put(name, f"stuck {name}", f"after {name}")
     settings, ports = meant(world, "orders", "payments")
     shards, scan = ports.stream.list_shards(), ports.table.scan()
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         planned_skip(SHARD, 1, None, scan, shards, ports, settings)
     aside = MemoryDestination()
     found = planned_skip(world.shard("payments"), 1, None, scan, shards, ports, settings)
@@ -195,7 +195,7 @@ def test_peek_shows_the_shard_that_is_named() -> None:
 
     assert peeked(SHARD, "payments") == [b"next payments"]
     assert peeked(world.shard("payments"), "orders", "payments") == [b"next payments"]
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         peeked(SHARD, "orders", "payments")
 
 
@@ -222,14 +222,14 @@ def test_pause_and_release_take_a_shards_full_name() -> None:
     world = read_world()
     pausing = ApplicationControl("audit", world.ports(), world.settings)
     pause = pausing.pause(Order.PAUSE, "me")
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         pausing.order(pause, [SHARD])
     ordered = pausing.order(pause, [world.shard("orders")])
     assert [lease.lease_key for lease in ordered.leases] == [world.shard("orders")]
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         pausing.resume([SHARD])
     assert pausing.resume([world.shard("orders")]).keys() == {world.shard("orders")}
-    with pytest.raises(ShardNotFound, match="which stream's shard"):
+    with pytest.raises(ShardNotFound, match="is ambiguous: the application reads"):
         pausing.release("me", SHARD, timedelta(minutes=1), lambda _: None)
 
 

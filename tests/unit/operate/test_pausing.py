@@ -98,7 +98,7 @@ def test_java_s_workers_that_are_gone_hold_nothing() -> None:
 
 
 def test_a_time_in_the_past_is_refused() -> None:
-    with pytest.raises(ControlRefused, match="is over already"):
+    with pytest.raises(ControlRefused, match="is in the past: give a later end"):
         order(held_world(), lasts=-SECOND)
 
 

@@ -446,7 +446,7 @@ def test_a_lease_that_ends_between_plan_and_write_is_left_and_said() -> None:
     world.change_lease(checkpoint=Checkpoint("5"))
     plan = plan_seek(world.table.real.scan(), shards, wanted)
     world.change_lease(checkpoint=SHARD_END)
-    with pytest.raises(SeekRefused, match=f"lease {SHARD} ended or began since the plan was made"):
+    with pytest.raises(SeekRefused, match=f"lease {SHARD} ended or began after the plan was made"):
         SeekRun(plan, world.ports, "a test").run()
     assert positions(world)[SHARD] == SHARD_END
 
@@ -483,8 +483,8 @@ def test_a_seek_goes_on_after_one_record_of_one_shard() -> None:
 @pytest.mark.parametrize(
     ("number", "only", "said"),
     [
-        ("5", (), "name it with --shard"),
-        ("5", ("shardId-9",), "name it with --shard"),
+        ("5", (), "name the shard with --shard"),
+        ("5", ("shardId-9",), "name the shard with --shard"),
         ("SHARD_END", (SHARD,), "'SHARD_END' is not a sequence number"),
         ("5:x", (SHARD,), "'5:x' is not a sequence number"),
         ("9" * 56, (SHARD,), "is not in shard"),

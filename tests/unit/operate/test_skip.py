@@ -162,7 +162,7 @@ def test_skip_is_refused_when_the_owner_has_moved_on() -> None:
     first, second = world.put("1", "2")
     found = plan(world)
     world.change_lease(checkpoint=Checkpoint(first))
-    with pytest.raises(SeekRefused, match="changed since the plan was made"):
+    with pytest.raises(SeekRefused, match="changed after the plan was made"):
         carry_out(world, found)
     assert world.destination.taken == []
     assert world.table.lease().checkpoint == Checkpoint(first)
@@ -181,7 +181,7 @@ def test_a_lease_that_moves_on_in_the_last_moment_stays_where_it_is() -> None:
         return world.table.real.apply(write)
 
     world.table.disturb = owner_is_faster
-    with pytest.raises(SeekRefused, match="changed since the plan was made"):
+    with pytest.raises(SeekRefused, match="moved on after the plan was made"):
         carry_out(world, found)
     assert world.table.lease().checkpoint == Checkpoint(second)
     assert first

@@ -148,7 +148,7 @@ def test_until_signalled_is_refused_outside_the_main_thread(ports: Ports) -> Non
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
-    assert "until_signalled = True: used in the main thread" in str(problems[0])
+    assert "until_signalled = True: allowed only in the main thread" in str(problems[0])
 
 
 def begun(world: PulledWorld, consumer: Consumer, takes: float, ended: list[Any]) -> None:

@@ -135,5 +135,5 @@ def test_log_line_put_by_this_producer_does_not_block() -> None:
     bench.tasks.sleep(5 * SECOND)
     assert bench.loop.close().wait(60 * SECOND)
     tickets = [record.ticket for some in bench.settled for record in some.user_records]
-    assert tickets == [b"bad", b"records were given up"]
+    assert tickets == [b"bad", b"producer gave up records"]
     assert bench.log.lines[0].fields == {"records": 1, "problem": "RecordRefused"}

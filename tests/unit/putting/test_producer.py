@@ -150,7 +150,7 @@ def test_producer_gives_up_records_refused_beyond_patience(orders: Orders) -> No
     assert timedelta(seconds=5) <= orders.clock.steady() - began <= timedelta(seconds=8)
     assert isinstance(future.exception(0), RecordTimedOut)
     assert 5 < len(orders.calls) < 30
-    assert orders.said.count("records were given up") == 1
+    assert orders.said.count("producer gave up records") == 1
     assert producer.produced.given_up == 1
 
 

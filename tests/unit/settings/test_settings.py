@@ -193,7 +193,7 @@ def test_poll_interval_is_at_least_what_kinesis_allows() -> None:
         ("EARLIEST", "one of TRIM_HORIZON, LATEST, AT_TIMESTAMP"),
         ("latest", "one of TRIM_HORIZON, LATEST, AT_TIMESTAMP"),
         ("", "one of TRIM_HORIZON"),
-        ("AT_TIMESTAMP", "AT_TIMESTAMP takes a moment"),
+        ("AT_TIMESTAMP", "AT_TIMESTAMP needs a time"),
         ("LATEST:2026-01-31T08:00:00Z", "the other kinds take none"),
         ("AT_TIMESTAMP:yesterday", "AT_TIMESTAMP:<ISO 8601 with time zone>"),
         ("AT_TIMESTAMP:2026-01-31T08:00:00", "needs a time zone"),

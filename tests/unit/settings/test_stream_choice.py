@@ -51,7 +51,7 @@ def test_a_pattern_respects_capitals_as_names_do() -> None:
 
 @pytest.mark.parametrize("stated", [{"stream": "orders"}, {"stream_arn": ARN}])
 def test_stream_is_refused_beside_streams(stated: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match="left out beside streams"):
+    with pytest.raises(SettingsError, match="not allowed with streams"):
         Settings(application="audit", streams=StreamChoice.parse("orders"), **stated)  # type: ignore[arg-type]
 
 

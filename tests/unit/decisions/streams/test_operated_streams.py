@@ -46,7 +46,7 @@ def test_a_shard_by_its_own_id_or_in_full(text: str, streams: list[StreamKey], m
         (
             SHARD,
             [BILLS, ORDERS],
-            f"which stream's shard {SHARD}.*reads 2.*such as {BILLS}:{SHARD}, {ORDERS}:{SHARD}$",
+            f"shard {SHARD} is ambiguous.*reads 2 streams.*such as {BILLS}:{SHARD}, {ORDERS}:{SHARD}$",
         ),
         (f"{BILLS}:{SHARD}", [ORDERS], f"belongs to stream {BILLS}, which is not among {ORDERS}$"),
     ],

@@ -7,17 +7,21 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sublet.decisions.session.window import SessionOutcome
+from sublet.engine.calls.handler_caller import BatchProgress
+from sublet.engine.calls.lease_batch import Attempts
+from sublet.engine.lease.held import HeldLease, instant
 from sublet.errors import BatchItemsFailed, HandlerContractBroken
 from sublet.handler import Batch
 from sublet.metric_names import Metric
+from sublet.ports import Applied
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.lease import AttemptedRecords
-from sublet.protocol.lease_writes import LeaseWrite, WriteKind
+from sublet.protocol.lease_writes import LeaseWrite, WriteKind, acquire, heartbeat
 from sublet.settings import FailureDetails
 
 from tests.doubles.engine_world import MINUTE, NO_WAITING, SECOND, EngineWorld, Result, only
@@ -185,6 +189,25 @@ def test_attempts_are_not_noted_at_a_position_that_another_writer_has_moved() ->
     assert world.handler.data() == [b"c"]
     lease = world.table.lease()
     assert (lease.checkpoint, lease.attempts, lease.lease_owner) == (Checkpoint(numbers[0]), 0, None)
+
+
+def test_attempts_are_not_noted_if_the_position_moves_after_the_look() -> None:
+    """Another thread's write learns of the move between this one's look at the progress and its write."""
+    world = EngineWorld()
+    acquired = world.table.apply(acquire(world.table.lease().fence, "orders-lambda-0", "item/1"))
+    assert isinstance(acquired, Applied)
+    held = HeldLease(acquired.lease, instant(world.clock), world.ports, 3 * SECOND, world.tasks.signal())
+
+    class MovedMeanwhile:
+        follows_checkpoint = True
+
+        def has_been_moved(self) -> bool:
+            world.change_lease(checkpoint=Checkpoint("50"))
+            return not held.write(heartbeat)
+
+    Attempts(2).note(held, cast("BatchProgress", MovedMeanwhile()))
+    lease = world.table.lease()
+    assert (lease.checkpoint, lease.attempts) == (Checkpoint("50"), 0)
 
 
 def test_attempts_are_counted_and_nothing_is_set_aside_without_a_limit() -> None:
@@ -450,5 +473,7 @@ def test_records_wait_without_a_destination_and_the_log_says_why() -> None:
     world.destination = None  # type: ignore[assignment]
     assert only(world.window()).outcome is SessionOutcome.HANDLER_FAILED
     refused = [line.fields for line in world.log.lines if "failure destination refused" in line.message]
-    assert {str(line["problem"]) for line in refused} == {"there is none: the setting on_failure is not given"}
+    assert {str(line["problem"]) for line in refused} == {
+        "there is no failure destination: give the setting on_failure"
+    }
     assert "tried 3 times" in str(refused[0]["why"])

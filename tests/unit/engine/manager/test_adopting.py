@@ -123,7 +123,7 @@ def test_a_role_that_may_not_ask_goes_on_and_says_so() -> None:
     world = EngineWorld()
     world.stream.disturb_identity = _denied
     world.manager().tick()
-    assert "cannot tell whether the leases belong to this stream" in [line.message for line in world.log.lines]
+    assert "unknown whether the leases belong to this stream" in [line.message for line in world.log.lines]
     assert world.dispatcher.items
 
 

@@ -19,5 +19,5 @@ def test_a_failed_announcement_is_logged_and_no_reason_to_fail() -> None:
     world.sightings = OutOfReach()
     announce(AnnouncementKind.JOINS, world.ports, world.settings)
     (line,) = world.log.lines
-    assert (line.level, line.message) == ("warning", "could not announce")
+    assert (line.level, line.message) == ("warning", "could not tell the other workers")
     assert line.fields == {"what": AnnouncementKind.JOINS, "problem": "timed out"}

@@ -36,7 +36,7 @@ def test_earlier_run_is_resumed_when_its_counter_stands_for_a_heartbeat() -> Non
 def test_a_twin_is_refused_by_name_and_has_written_nothing() -> None:
     world = left_behind(SHARD, OTHER)
     world.at(9 * SECOND, lambda: world.change_lease(OTHER, lease_counter=10))
-    with pytest.raises(WorkerIdInUse, match=f"worker id host-1 is in use: lease {OTHER}"):
+    with pytest.raises(WorkerIdInUse, match=f"worker id host-1 is in use: another process heartbeats lease {OTHER}"):
         claims_of_earlier_run(world.ports, MINE, world.tasks.signal(), ControlWatch(world.ports))
     assert world.table.writes == []
 

@@ -134,7 +134,7 @@ def test_a_kcl_3_handoff_stops_reading_checkpoints_as_owner_and_hands_over() -> 
     assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("java-2", None, Checkpoint(last))
     assert world.table.kinds()[-2:] == [WriteKind.CHECKPOINT, WriteKind.HAND_OVER]
     assert ("lease_lost", SHARD) in world.handler.calls
-    (line,) = [line for line in world.log.lines if line.message == "asked to hand the lease over"]
+    (line,) = [line for line in world.log.lines if line.message == "another worker asks for the lease"]
     assert line.fields["to"] == "java-2"
     assert "lease lost" not in world.log.messages("warning")
 

@@ -100,7 +100,7 @@ def test_a_shard_is_named_with_a_figure_once_that_is_trouble() -> None:
     assert world.metrics.values(Metric.HANDLER_CALL_AGE, SHARD) == [5 * 60_000]
     assert world.metrics.values(Metric.CHECKPOINT_AGE, SHARD) == [5 * 60_000]
     (line,) = world.log.lines
-    assert (line.level, line.message) == ("warning", "a shard with records to come stands still")
+    assert (line.level, line.message) == ("warning", "a shard's position does not move, although records wait")
     assert line.fields == {"shard_id": SHARD, "seconds": 300, "position": "TRIM_HORIZON"}
     world = shown(polled=True, after=5 * MINUTE - MILLISECOND, throttled=1)
     assert world.metrics.values(Metric.THROTTLED_POLLS, SHARD) == []

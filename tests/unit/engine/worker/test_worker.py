@@ -380,7 +380,7 @@ def test_window_goes_without_a_lease_whose_call_still_runs_in_an_earlier_window(
     world.change_lease(lease_owner=None, holder=None, lease_counter=9)
     report = world.window(world.item(SHARD, CHILD_1), worker=worker)
     assert outcomes(report)[SHARD] is SessionOutcome.COULD_NOT_ACQUIRE
-    assert "an earlier window of this process is still in a handler call of this lease" in world.log.messages("warning")
+    assert "lease not acquired: a handler call of an earlier window still runs for it" in world.log.messages("warning")
     assert world.handler.calls.count(("handle", SHARD)) == 1
     assert world.table.lease().lease_counter == 9
     assert outcomes(report)[children[0]] is SessionOutcome.CAUGHT_UP, "what it goes without takes no room"

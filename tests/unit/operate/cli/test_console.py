@@ -27,7 +27,7 @@ def test_console_without_its_extra_says_what_to_install(
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.7", "::", "example.com"])  # noqa: S104 - none is bound
 def test_another_address_needs_a_token(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["console", "--address", address]) == 2
-    assert "on this machine, such as 127.0.0.1, unless --token is given" in capsys.readouterr().err
+    assert "an address of this machine, such as 127.0.0.1; any other needs --token" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("port", ["-5", "65536", "many", "", "٨٠٨٠"])
@@ -70,7 +70,7 @@ def test_a_handler_is_one_application_s_and_loaded_at_the_start(
     with pytest.raises(HandlerNotLoadable, match="no_such_module"):
         console.redriver_of(given("no_such_module:handle"), {"orders": "events"})
     for named in ({}, {"orders": "events", "billing": None}):
-        with pytest.raises(SettingsError, match="for one application, which must be named"):
+        with pytest.raises(SettingsError, match="allowed only with one named application"):
             console.redriver_of(given("console_handler:handle"), named)
 
 

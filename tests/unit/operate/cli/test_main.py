@@ -165,7 +165,8 @@ def test_main_prints_its_usage_without_a_command(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as refused:
         main([])
     assert refused.value.code == 2
-    assert "usage: sublet" in capsys.readouterr().err
+    assert "usage: sublet" in (said := capsys.readouterr().err)
+    assert "sublet: error: name a command; `sublet --help` lists them" in said
 
 
 def test_settings_error_prints_one_sentence_and_exits_2(
@@ -179,6 +180,7 @@ def test_settings_error_prints_one_sentence_and_exits_2(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["--helpp"], "sublet: error: unrecognized option --helpp; did you mean --help?"),
         (["run", "--batchsize", "3"], "unrecognized option --batchsize; did you mean --batch-size?"),
         (["run", "--no-create", "--failover-tine=3s"], "--failover-tine; did you mean --failover-time?"),
         (["deploy", "--batchsize", "3"], "did you mean --set batch_size=...?"),
@@ -197,7 +199,7 @@ def test_an_unknown_option_is_refused_with_a_suggestion(
     assert refused.value.code == 2
     said = capsys.readouterr().err
     assert says in said
-    assert said.startswith(f"usage: sublet {arguments[0]}")
+    assert said.startswith(f"usage: sublet {'[-h]' if arguments[0].startswith('-') else arguments[0]}")
 
 
 def test_a_redrive_without_a_source_is_refused_with_options_that_it_has(

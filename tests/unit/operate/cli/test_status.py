@@ -311,4 +311,4 @@ def test_leases_of_deleted_streams_are_counted() -> None:
 def test_the_last_word_of_a_silent_owner_is_shown_with_its_time() -> None:
     silent = shard_status(0, Status.OK, StatusReason.NOTHING_WAITED, since=NOW - 3 * MINUTE)
     shown = text_of(fleet_of(silent), ALL, "orders-audit").splitlines()[-1]
-    assert shown.endswith(" nothing waited when its row last said so, at 2026-11-22T07:57:00Z")
+    assert shown.endswith(" nothing waited at the lease row's last report, at 2026-11-22T07:57:00Z")

@@ -38,7 +38,7 @@ def shown_shards(page: str) -> list[str]:
 def test_an_application_shows_its_shards_worst_first() -> None:
     page = ConsoleClient(world_with_a_stopped_shard()).get("/a/orders").text
     assert shown_shards(page) == [SHARDS[2], SHARDS[0], SHARDS[1]]
-    assert "records wait, and no owner has written to its lease" in page
+    assert "records wait, and no owner has written to the lease" in page
     assert "1 STOPPED, 2 OK" in page
 
 

@@ -77,7 +77,7 @@ def test_a_shard_shows_its_lease_and_its_family_by_either_s_row() -> None:
     assert "worker&lt;1&gt;" in parent
     child = client.get(f"/a/orders/shards/{low}").text
     assert f"/a/orders/shards/{FIRST}" in child
-    assert "its parents are not finished" in child
+    assert "the parent shards are not finished" in child
 
 
 def test_a_shard_without_a_lease_is_named() -> None:

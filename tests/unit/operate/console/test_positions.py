@@ -197,7 +197,7 @@ def test_a_lease_that_ended_since_the_plan_is_not_moved_and_the_page_says_so() -
     client.until(path, "1 repeats")
     world.orders.table.put_row(encode_row(Lease(SHARD, Checkpoint.parse("SHARD_END", 0), 9)))
     client.post(path)
-    assert "ended or began since the plan was made" in client.until(path, "It was not finished")
+    assert "ended or began after the plan was made" in client.until(path, "It was not finished")
 
 
 def test_a_plan_is_not_carried_out_on_positions_that_another_seek_has_moved_since() -> None:
@@ -212,7 +212,7 @@ def test_a_plan_is_not_carried_out_on_positions_that_another_seek_has_moved_sinc
     client.until(theirs, "2 leases moved.")
     client.post(ours)
     page = client.until(ours, "It was not finished")
-    assert "was moved back since the plan was made: plan again. Nothing was moved." in page
+    assert "was moved back after the plan was made. Nothing was moved. Make a new plan" in page
     assert "0 of" in page
     assert lease(world).checkpoint == TRIM_HORIZON
 

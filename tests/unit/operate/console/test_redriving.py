@@ -170,7 +170,7 @@ def test_redrive_does_nothing_from_a_topic_or_without_batches() -> None:
     other.orders.opened = replace(other.orders.opened, aside=aside)
     client = ConsoleClient(other)
     assert "A topic keeps nothing, so nothing can be redriven from it." in client.get("/a/orders/failures").text
-    client.until(planned(client), "is a topic, which keeps nothing")
+    client.until(planned(client), "is a topic, which stores nothing to redrive")
 
 
 def test_the_oldest_and_when_it_is_deleted_are_in_the_plan() -> None:

@@ -63,7 +63,7 @@ def test_records_are_those_of_the_shard_that_is_named_in_full(world: ConsoleWorl
     client = ConsoleClient(world)
     for name, full in zip(("bills", "events"), full_names(world), strict=True):
         assert f"a record of {name}" in client.get(f"/a/orders/records?shard={full}").text
-    assert "which stream's shard" in unescape(client.get(f"/a/orders/records?shard={SHARD}").text)
+    assert "is ambiguous: the application reads" in unescape(client.get(f"/a/orders/records?shard={SHARD}").text)
 
 
 def test_a_seek_moves_both_streams_or_the_shard_that_is_named(world: ConsoleWorld) -> None:
@@ -77,13 +77,13 @@ def test_a_seek_moves_both_streams_or_the_shard_that_is_named(world: ConsoleWorl
     page = client.until(plan, READY)
     assert (events in page, bills in page) == (True, False)
     plan = client.post("/a/orders/positions/seek", to="latest", shards=SHARD).url.path
-    client.until(plan, "which stream's shard")
+    client.until(plan, "is ambiguous: the application reads")
 
 
 def test_a_skip_asks_which_shard_is_meant(world: ConsoleWorld) -> None:
     client = ConsoleClient(world)
     plan = client.post("/a/orders/control/skip", shards=SHARD).url.path
-    client.until(plan, "which stream's shard")
+    client.until(plan, "is ambiguous: the application reads")
     events = full_names(world)[1]
     plan = client.post("/a/orders/control/skip", shards=events).url.path
     assert f"sublet skip --application orders {events} --records 1 --execute" in client.until(plan, "18 bytes")

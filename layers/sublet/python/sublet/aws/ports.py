@@ -137,7 +137,7 @@ def _pushes(
         raise SettingsError(
             "reading",
             settings.reading,
-            "polling, or install sublet with its extra fan-out: AWS promises SubscribeToShard over HTTP/2 alone",
+            "polling, unless you install sublet with its extra fan-out: SubscribeToShard needs HTTP/2",
         )
     requests = PushRequests(client)
     if streams is None:

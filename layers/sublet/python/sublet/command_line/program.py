@@ -95,11 +95,15 @@ def _parsed(given: Sequence[str], groups: Groups) -> Namespace:
         from sublet.command_line.problems import no_such_command
 
         ArgumentParser("sublet", USAGE).error(no_such_command(given[0], known))
-    options, unknown = parser(given[:1], groups).parse_known_args(given)
+    program = parser(given[:1], groups)
+    options, unknown = program.parse_known_args(given)
+    chosen = getattr(options, "parser", program)
     if unknown:
         from sublet.command_line.problems import unrecognized
 
-        options.parser.error(unrecognized(unknown, options.parser))
+        chosen.error(unrecognized(unknown, chosen))
+    if chosen is program:
+        program.error("name a command; `sublet --help` lists them")
     return options
 
 
@@ -130,7 +134,7 @@ def parser(given: Iterable[str], groups: Groups) -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
     )
     program.add_argument("--version", action="version", version=f"sublet {__version__}")
-    subparsers = program.add_subparsers(required=True, metavar="COMMAND", prog="sublet", help=SUPPRESS)
+    subparsers = program.add_subparsers(metavar="COMMAND", prog="sublet", help=SUPPRESS)
     for command in chosen or commands(groups):
         subparser = subparsers.add_parser(command.name, allow_abbrev=False)
         subparser.set_defaults(command=command, parser=subparser)

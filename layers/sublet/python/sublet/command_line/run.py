@@ -16,6 +16,7 @@ from sublet.command_line.harmless import HarmlessLines
 from sublet.command_line.settings_options import add_settings, settings_of
 from sublet.errors import SettingsError
 from sublet.settings import Reading, Settings, check_sets_aside
+from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,10 +92,7 @@ def run_consumer(options: Namespace) -> int:
     from sublet.system.threads import ThreadTasks
 
     use_one_heap()
-    settings = settings_of(options, os.environ)
-    if options.register is not None:
-        checked = reading_as(settings, options.register)
-        settings = settings if settings.streams is None else checked
+    settings = given_settings(options, os.environ)
     check_sets_aside(settings)
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
     load_handler(settings.handler, settings)  # a handler that cannot be loaded is refused before any call to AWS
@@ -132,6 +130,18 @@ def run_consumer(options: Namespace) -> int:
     return 0
 
 
+def given_settings(options: Namespace, environment: Mapping[str, str]) -> Settings:
+    """With --register, one stream is polled until its consumer is registered: only then is there an ARN to read as."""
+    if options.register is None:
+        return settings_of(options, environment)
+    elsewhere = ("streams", "fan_out_consumer")
+    if all(getattr(options, name) is None and variable_of(name) not in environment for name in elsewhere):
+        options.reading = Reading.POLLING.value
+    settings = settings_of(options, environment)
+    checked = reading_as(settings, options.register)
+    return settings if settings.streams is None else checked
+
+
 def log_as_text(output: Output, level: str) -> None:
     """Writes sublet's log lines as text, and the handler's warnings if nothing else takes them.
 
@@ -165,7 +175,7 @@ def reading_as(settings: Settings, name: str, arn: str | None = None) -> Setting
     """
     if settings.fan_out_consumer is not None:
         raise SettingsError(
-            "fan_out_consumer", settings.fan_out_consumer, "left out with --register, which finds the ARN"
+            "fan_out_consumer", settings.fan_out_consumer, "not allowed with --register, which finds the ARN"
         )
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
         raise SettingsError("register", name, "a consumer's name, 1 to 128 of A-Z a-z 0-9 _ . -")

@@ -142,7 +142,9 @@ class Doctor:
         numeric = (lease for lease in scan.leases if lease.checkpoint.is_sequence_number and lease.shard_id in listed)
         lease = next(numeric, None)
         if lease is None:
-            raise StreamError("the table does not say its stream, and nothing contradicts it")
+            raise StreamError(
+                "the lease table does not say which stream it belongs to, and nothing contradicts this stream"
+            )
         if not opens(lease, self.ports):
             raise other_streams_lease(
                 self.settings.application, SuspectLease(lease, ForeignLeaseEvidence.REFUSED), found

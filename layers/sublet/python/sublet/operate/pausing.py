@@ -67,7 +67,7 @@ class ApplicationControl:
         now = _in_milliseconds(self._now())
         until = None if ends is None else _in_milliseconds(ends(now))
         if until is not None and until <= now:
-            raise ControlRefused(f"{time_text(until)} is over already: nothing was changed")
+            raise ControlRefused(f"{time_text(until)} is in the past: give a later end. Nothing was changed")
         return Pause(order, now, by, until)
 
     def order(self, pause: Pause, shards: Collection[str] = ()) -> OrderedPause:

@@ -206,7 +206,7 @@ class Redrive:
             return True
         stays = "was not checkpointed, and stays" if failure is None else "failed again, and stays"
         self.log.error(
-            "finished, but a later call failed" if life.is_done else stays,
+            "batch finished, but a later handler call failed" if life.is_done else stays,
             shard_id=batch.shard_id,
             first=str(first.checkpoint),
             last=str(last.checkpoint),

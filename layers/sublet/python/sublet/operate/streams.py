@@ -31,7 +31,7 @@ def chosen(found: tuple[StreamStanding, ...], name: str) -> StreamStanding:
         )
     if len(meant) > 1:
         keys = ", ".join(str(each.stream) for each in meant)
-        raise RemovalRefused(f"there are several streams {name}: {keys}; name one of them so")
+        raise RemovalRefused(f"there are several streams {name}: {keys}; give one of these names in full")
     return meant[0]
 
 

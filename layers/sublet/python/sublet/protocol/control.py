@@ -93,7 +93,7 @@ def decode_control(data: bytes, stored_round: int) -> Control:
 def _check_version(version: object) -> None:
     if version != VERSION:
         raise ControlUnreadable(
-            f"its version is {version!r}, and this sublet reads {VERSION}: use the version that wrote it"
+            f"the control item has version {version!r}, and this sublet reads {VERSION}: use the sublet that wrote it"
         )
 
 

@@ -134,10 +134,10 @@ def _pull_settings(application: str, stream: str | None, given: Mapping[str, Any
     from sublet.runtimes.process_settings import named_stream, process_defaults
 
     if "handler" in given:
-        raise SettingsError("handler", given["handler"], "left out to pull records; sublet.Consumer has one called")
+        raise SettingsError("handler", given["handler"], "not allowed with sublet.aio: sublet.Consumer runs handlers")
     for name, why in _OF_HANDLERS.items():
         if name in given and given[name] != _PULLED.get(name, DEFINITIONS[name].default):
-            raise SettingsError(name, given[name], f"left out to pull records: {why}")
+            raise SettingsError(name, given[name], f"not allowed on a consumer that pulls records: {why}")
     defaults = process_defaults(application) | _PULLED
     return Settings(**{**defaults, **given, "application": application, **named_stream(stream, given)})
 

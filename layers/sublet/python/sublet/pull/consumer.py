@@ -121,7 +121,9 @@ class Consumer:
         from sublet.runtimes.run_handler import run_handler
 
         if self._handler is None:
-            raise SettingsError("handler", None, "given to a consumer that is run; this one is to pull from")
+            raise SettingsError(
+                "handler", None, "required to run: this consumer was created without a handler, to pull records"
+            )
         environment = self._environment()
 
         def join(stop: Signal, leaving: Signal) -> tuple[Ports, Settings] | None:
@@ -166,7 +168,9 @@ class Consumer:
         id.
         """
         if self._handler is not None:
-            raise SettingsError("handler", self._handler, "left out to pull records; this consumer is run")
+            raise SettingsError(
+                "handler", self._handler, "allowed only to run a consumer; create one without a handler to pull records"
+            )
         return self._group
 
     def create(self) -> None:

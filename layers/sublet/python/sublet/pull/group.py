@@ -96,7 +96,7 @@ class Group:
         LeaseTableNotFound.
         """
         if self.environment.account is None:
-            raise SettingsError("account", None, "given, to delete tables: ports only reach into them")
+            raise SettingsError("account", None, "required to delete tables: ports cannot delete them")
         account, settings = self.environment.account(), self.environment.settings
         self.leave()
         known = account.stream_of(settings.application)
@@ -125,7 +125,9 @@ class Group:
     def join(self) -> None:
         """Enter a `with` block."""
         if self.entered is not None:
-            raise RuntimeError("this consumer is a member already: a `with` block of it is not entered twice at once")
+            raise RuntimeError(
+                "this consumer has joined its group already: leave its `with` block before you enter another"
+            )
         self.entered = self._session(self._entered_ref, steals=True)
 
     def leave(self) -> None:

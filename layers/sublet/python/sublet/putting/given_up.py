@@ -61,4 +61,4 @@ class GivenUp:
             if self._logged_at is not None and now - self._logged_at < LOGGED_EVERY:
                 return
             records, self._unlogged, self._logged_at = self._unlogged, 0, now
-        self._log.error("records were given up", records=records, problem=type(why).__name__)
+        self._log.error("producer gave up records", records=records, problem=type(why).__name__)

@@ -158,7 +158,7 @@ class AllStreams:
         for found in self.streams.find().streams:
             return self.streams.of(found.stream).service_time()
         raise StreamNotFound(
-            "there is none of the streams that the setting streams names in this account and region; check the names, "
+            "no stream in this account and region matches the setting streams; check the names, "
             "and the region (AWS_DEFAULT_REGION)"
         )
 

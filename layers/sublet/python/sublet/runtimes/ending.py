@@ -188,7 +188,7 @@ def _check_main_thread() -> None:
         raise SettingsError(
             "until_signalled",
             True,
-            "used in the main thread, where signals arrive; from another one call stop()",
+            "allowed only in the main thread, where signals arrive; in another thread call stop()",
         )
 
 

@@ -118,7 +118,7 @@ class StartPosition:
 
     def __post_init__(self) -> None:
         if (self.kind is StartKind.AT_TIMESTAMP) != (self.at is not None):
-            raise SettingsError("start_position", str(self), "AT_TIMESTAMP takes a moment, the other kinds take none")
+            raise SettingsError("start_position", str(self), "AT_TIMESTAMP needs a time, and the other kinds take none")
         if self.at is not None and self.at.tzinfo is None:
             raise SettingsError(
                 "start_position", str(self), "the moment needs a time zone, such as 2026-01-31T08:00:00Z"

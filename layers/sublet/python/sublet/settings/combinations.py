@@ -69,7 +69,7 @@ def _check_streams(settings: Settings) -> None:
         return
     if settings.stream or settings.stream_arn is not None:
         raise SettingsError(
-            "stream", settings.stream or settings.stream_arn, "left out beside streams, which names them all"
+            "stream", settings.stream or settings.stream_arn, "not allowed with streams, which names all streams"
         )
     if settings.former_streams_wait < 2 * settings.stream_discovery_interval:
         raise SettingsError(
@@ -167,8 +167,8 @@ def _check_giving_up(settings: Settings) -> None:
     if settings.gives_up and settings.is_checkpointed_by_hand:
         raise SettingsError(
             *_by_hand(settings),
-            "not allowed where records may be given up: a checkpoint past them would cover what the handler still "
-            "keeps",
+            "not allowed where records may be given up: a checkpoint past them would cover records that the handler "
+            "still keeps",
         )
 
 

@@ -100,7 +100,7 @@ class Http1Reply:
         version, _, rest = first.partition(" ")
         status = rest[:3]
         if not version.startswith("HTTP/1.") or not status.isdecimal():
-            raise ReplyDamaged("a reply that does not begin with HTTP/1.1 and a status")
+            raise ReplyDamaged("the reply does not begin with HTTP/1.1 and a status")
         if HTTPStatus.CONTINUE <= int(status) < HTTPStatus.OK:
             return True
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -144,7 +144,7 @@ class Http1Reply:
         try:
             self._left = int(text, 16)
         except ValueError as problem:
-            raise ReplyDamaged("a chunk of a reply without a length") from problem
+            raise ReplyDamaged("a chunk of the reply has no length") from problem
         self.is_over = self._left == 0
         return True
 

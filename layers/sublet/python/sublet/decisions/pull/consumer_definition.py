@@ -115,7 +115,7 @@ def _texts(values: Mapping[str, Any]) -> Options:
 def _value(name: str, text: str) -> Any:
     if name not in _KINDS:
         raise SettingsInConflict(
-            name, text, "known to this version: the consumer was defined by a later version of sublet"
+            name, text, "unknown here: a later version of sublet defined the consumer; update sublet"
         )
     return parse_setting(name, _KINDS[name], text) if text else None
 

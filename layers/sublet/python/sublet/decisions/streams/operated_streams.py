@@ -52,8 +52,8 @@ def shard_named(text: str, streams: Sequence[StreamKey]) -> str:
     if stated is None:
         names = _some([in_stream(key, text) for key in streams])
         raise ShardNotFound(
-            f"which stream's shard {text}? The application reads {len(streams)}, and shard ids repeat from stream to "
-            f"stream: give the full name, as `sublet status` shows it, such as {names}"
+            f"shard {text} is ambiguous: the application reads {len(streams)} streams, and shard ids repeat from "
+            f"stream to stream: give the full name, as `sublet status` shows it, such as {names}"
         )
     if stated not in streams:
         there = _some([str(key) for key in streams])

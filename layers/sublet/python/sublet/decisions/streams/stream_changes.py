@@ -97,7 +97,9 @@ def check_wanted(wanted: DesiredStream) -> None:
     for option in _OPTIONS:
         option.check(getattr(wanted, option.name))
     if wanted.shards is not None and wanted.mode is StreamMode.ON_DEMAND:
-        raise SettingsError("shards", wanted.shards, "left out: an on-demand stream has as many shards as it needs")
+        raise SettingsError(
+            "shards", wanted.shards, "not allowed: an on-demand stream sets its number of shards by itself"
+        )
 
 
 def changes(now: StreamInfo, wanted: DesiredStream) -> tuple[Change, ...]:

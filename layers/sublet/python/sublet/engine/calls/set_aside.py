@@ -64,7 +64,7 @@ class SettingAside:
         except Exception as problem:  # noqa: BLE001 - an expired token, a bug: in any case the records wait
             self.count(Metric.DESTINATION_REFUSALS, 1)
             self.log.error(
-                "failure destination refused records; they wait for it",
+                "failure destination refused records; will try again",
                 **fields,
                 error=type(problem).__name__,
                 problem=str(problem),
@@ -76,7 +76,7 @@ class SettingAside:
 
     def _store(self, batch: SetAsideBatch) -> None:
         if self.destination is None:
-            raise DestinationRefused("there is none: the setting on_failure is not given")
+            raise DestinationRefused("there is no failure destination: give the setting on_failure")
         self.destination.put(batch)
 
 

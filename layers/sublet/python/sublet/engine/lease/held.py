@@ -153,7 +153,7 @@ class HeldLease:
             self._log.warning("lease lost", lease_key=write.lease_key, write=write.kind, row=_describe_row(result))
         if after.verdict is Verdict.DRAIN:
             self._log.info(
-                "asked to hand the lease over", lease_key=write.lease_key, to=after.holding.lease.lease_owner
+                "another worker asks for the lease", lease_key=write.lease_key, to=after.holding.lease.lease_owner
             )
         self._become(after.holding)
         return after

@@ -51,7 +51,7 @@ def check_adoption(
             placement = placement.with_description(ports.stream.describe())
         placement = _checked(ports, settings, remembered, placement, found)
     except StreamAccessDenied as denied:
-        ports.log.warning("cannot tell whether the leases belong to this stream", problem=str(denied))
+        ports.log.warning("unknown whether the leases belong to this stream", problem=str(denied))
         return remembered.placement
     if placement is not remembered.placement:
         ports.sightings.keep_placement(placement, now)

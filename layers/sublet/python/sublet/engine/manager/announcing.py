@@ -109,4 +109,4 @@ def announce(
         for worker_id in settings.own_worker_ids:
             ports.sightings.announce(worker_id, said, long_lapsed(announced, said.at, settings))
     except CallFailed as problem:
-        ports.log.warning("could not announce", what=what, problem=str(problem))
+        ports.log.warning("could not tell the other workers", what=what, problem=str(problem))

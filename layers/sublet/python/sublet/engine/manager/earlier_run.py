@@ -48,7 +48,7 @@ def claims_of_earlier_run(
     moved = sorted(key for key, lease in after.items() if lease.fence != before[key].fence)
     if moved:
         raise WorkerIdInUse(
-            f"worker id {worker_id} is in use: lease {moved[0]} of it is being heartbeaten, though not by this "
+            f"worker id {worker_id} is in use: another process heartbeats lease {moved[0]} under it, not this "
             "process; stop the other process, or give this one a worker_id of its own (by default each start has)"
         )
     return tuple(LeaseChoice(lease, worker_id, ClaimReason.EXPIRED) for lease in after.values())

@@ -91,7 +91,7 @@ class TickProbes:
         try:
             self._sightings.keep_unread(now_unread)
         except CallFailed as problem:
-            self._log.warning("could not remember which shards stand still", problem=str(problem))
+            self._log.warning("could not store which shards do not move", problem=str(problem))
 
     def _report(self, standing: Sequence[StandsStill]) -> None:
         for metric in (Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE):
@@ -111,7 +111,7 @@ class TickProbes:
         lease, seconds = one.lease, int(one.age.total_seconds())
         if one.is_held:
             self._log.warning(
-                "a shard has records, its owner heartbeats, and its checkpoint stands still",
+                "a shard's checkpoint does not move, although records wait and its owner heartbeats",
                 shard_id=lease.shard_id,
                 owner=lease.actual_owner,
                 seconds=seconds,
@@ -119,7 +119,7 @@ class TickProbes:
             )
         else:
             self._log.warning(
-                "a shard has records, and no worker reads it",
+                "no worker reads a shard, although records wait",
                 shard_id=lease.shard_id,
                 seconds=seconds,
                 checkpoint=str(lease.checkpoint),

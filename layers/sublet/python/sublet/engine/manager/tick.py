@@ -256,7 +256,9 @@ def _log_faults(seen: TickLook, plan: TickPlan, crashing: Sequence[Lease], log: 
             crashes=lease.crashes,
         )
     for shard_id in plan.sync.inconsistent:
-        log.warning("open shard of an open parent, not yet consistent in ListShards; skipped", shard_id=shard_id)
+        log.warning(
+            "ListShards shows a shard and its parent open; the shard is skipped in this tick", shard_id=shard_id
+        )
     for hole in plan.sync.holes:
         log.warning("hash key range without a lease", starting=str(hole.starting), ending=str(hole.ending))
 

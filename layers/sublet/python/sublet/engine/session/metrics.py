@@ -132,7 +132,7 @@ class LeaseMetrics:
         self._put(Metric.CHECKPOINT_AGE, age // MILLISECOND, is_trouble=is_trouble)
         if is_trouble:
             self._log.warning(
-                "a shard with records to come stands still",
+                "a shard's position does not move, although records wait",
                 shard_id=self._shard_id,
                 seconds=int(age.total_seconds()),
                 position=str(position),

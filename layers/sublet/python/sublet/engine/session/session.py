@@ -81,7 +81,12 @@ class LeaseSession:
             if isinstance(refused, StreamError) and not isinstance(refused, TransientError):
                 ports.metrics.put(Metric.READS_REFUSED, 1, shard_id=self.shard_id)
             shared.guard.health.note(refused)
-            ports.log.error("service failed", shard_id=self.shard_id, error=type(refused).__name__, problem=problem)
+            ports.log.error(
+                "a call to AWS failed, and the lease session ends",
+                shard_id=self.shard_id,
+                error=type(refused).__name__,
+                problem=problem,
+            )
         except BaseException as fault:  # unexpected: release the lease, and let it be seen
             ports.log.error(
                 "unexpected error ended the lease session",

@@ -111,7 +111,7 @@ class LeaseRun:
         if self._health.is_hung(seen.lease_key) or not self._consuming.take(seen.lease_key):
             self._barrier.leave(seen.lease_key)
             self._log.warning(
-                "an earlier window of this process is still in a handler call of this lease",
+                "lease not acquired: a handler call of an earlier window still runs for it",
                 lease_key=seen.lease_key,
             )
             return LeaseReport(seen.lease_key, SessionOutcome.COULD_NOT_ACQUIRE)

@@ -175,7 +175,9 @@ class AwsInspection:
         if functions is None:
             return None
         if not {WINDOW, PROMPT} <= functions.keys():
-            raise CheckRefused(f"{machine} does not look like the construct's, so its functions are not known")
+            raise CheckRefused(
+                f"state machine {machine} does not look like the construct's, so its functions are unknown"
+            )
         with asking("lambda:GetFunctionConfiguration"):
             return roles_of(clients.lambda_client(*self._connection), functions, machine)
 
@@ -215,7 +217,7 @@ class AwsInspection:
     @property
     def _known_arn(self) -> str:
         if self._arn is None:
-            raise CheckRefused("the stream's ARN is not known")
+            raise CheckRefused("the stream's ARN is unknown")
         return self._arn
 
     @property

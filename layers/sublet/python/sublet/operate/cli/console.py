@@ -116,7 +116,9 @@ def run_console(options: Namespace) -> int:
 
     token = token_of(options.token)
     if token is None and not is_loopback(options.address):
-        raise SettingsError("address", options.address, "on this machine, such as 127.0.0.1, unless --token is given")
+        raise SettingsError(
+            "address", options.address, "an address of this machine, such as 127.0.0.1; any other needs --token"
+        )
     _log_to_standard_error()
     account = AwsAccount()
     named_ones = named(options.applications)
@@ -152,7 +154,7 @@ def redriver_of(options: Namespace, named_ones: Mapping[str, str | None]) -> Con
         return None
     if len(named_ones) != 1:
         raise SettingsError(
-            "handler", options.handler, "for one application, which must be named, as in orders-audit=orders"
+            "handler", options.handler, "allowed only with one named application, such as orders-audit=orders"
         )
     from sublet.handlers.load import load_handler
     from sublet.operate.console.applications import ConsoleRedriver

@@ -112,7 +112,9 @@ def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dic
     that is there, such as CDK's feature flags.
     """
     if options.cdk:
-        raise SettingsError("--plain", " ".join(options.cdk), "no options for cdk, which it does not run")
+        raise SettingsError(
+            "--plain", " ".join(options.cdk), "not allowed with options for cdk, which --plain does not run"
+        )
     there = json.loads(environment.get("CDK_CONTEXT_JSON") or "{}")
     return {**environment, "CDK_CONTEXT_JSON": json.dumps({**there, COMMAND_LINE: json.dumps(_context(options))})}
 

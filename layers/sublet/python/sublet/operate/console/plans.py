@@ -128,7 +128,7 @@ class ChangePlans:
             if now is None or now.state is not PlanState.READY or now.prepared is None:
                 return "This plan is not ready, or has already been carried out."
             if self._clock.now() - now.made_at > LASTS:
-                return "This plan is too old: plan again."
+                return "This plan is too old. Make a new plan."
             running = replace(now, state=PlanState.RUNNING)
             self._plans[plan.number] = running
         self._log.info("console change", application=plan.application, what=plan.what, who=who, command=plan.command)

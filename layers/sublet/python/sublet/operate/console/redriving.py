@@ -36,7 +36,7 @@ def prepare_redrive(application: OpenApplication, max_rate: float | None, log: L
     if redriver is None:
         raise ControlRefused("a redrive calls your handler: start the console with --handler MODULE:FUNCTION")
     if store is None:
-        raise ControlRefused(f"{application.aside.name} is a topic, which keeps nothing")
+        raise ControlRefused(f"{application.aside.name} is a topic, which stores nothing to redrive")
     waiting, now = application.aside.waiting(), application.ports.clock.now()
     progress, told = _RedriveProgress(waiting.batches), note(application.settings.handler_contract)
 

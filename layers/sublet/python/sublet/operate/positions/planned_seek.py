@@ -141,5 +141,5 @@ def _check_newest(plan: SeekPlan, known: frozenset[str], snapshots: SnapshotStor
         by = f" by {newer.by}" if newer.by else ""
         raise SeekRefused(
             f"positions of this plan were moved since it was made, at {time_text(newer.taken_at)}{by}: {newer.why}. "
-            "Nothing was moved: plan again"
+            "Nothing was moved. Make a new plan"
         )

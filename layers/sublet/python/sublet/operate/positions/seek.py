@@ -148,7 +148,7 @@ class SeekRun:
         why = why_not(move, row, checked, only_from_there=self.only_from_there)
         moved = moved_already(tuple(self.before))
         if why or row is None:
-            raise SeekRefused(f"lease {move.lease_key} {why}: plan again. {moved}")
+            raise SeekRefused(f"lease {move.lease_key} {why}. {moved} Make a new plan")
         if row.checkpoint_owner is not None:
             raise SeekRefused(f"lease {move.lease_key} is being handed over: try again in some seconds. {moved}")
         return row
@@ -206,19 +206,19 @@ def why_not(move: LeaseMove, row: Lease | None, checked: Lease | None, *, only_f
     """
     assert move.lease is not None
     if row is None:
-        return "is gone, or its row cannot be read"
+        return "was deleted, or its row cannot be read"
     if row.is_ended != move.lease.is_ended:
-        return "ended or began since the plan was made"
+        return "ended or began after the plan was made"
     if only_from_there and row.position != move.before:
-        return "changed since the plan was made"
+        return "moved on after the plan was made"
     return "" if row.position == move.then else _moved_by_another(move, row, checked)
 
 
 def _moved_by_another(move: LeaseMove, row: Lease, checked: Lease | None) -> str:
     if went_back(move.before, row.position):
-        return "was moved back since the plan was made"
+        return "was moved back after the plan was made"
     if checked is not None and row.lease_counter >= checked.lease_counter + SEEK_LEAP:
-        return "has just been moved by somebody else"
+        return "was moved by another operator after the plan was made"
     return ""
 
 

@@ -75,7 +75,7 @@ def after_record(number: str, shards: Sequence[Shard], only: Sequence[str], port
     """
     only = named_shards(only, ports)
     if len(only) != 1 or only[0] not in {shard.shard_id for shard in shards}:
-        raise SeekRefused("a sequence number is of one shard: name it with --shard")
+        raise SeekRefused("a sequence number belongs to one shard: name the shard with --shard")
     sequence, _, sub = number.partition(":")
     try:
         checkpoint = Checkpoint.parse(sequence, int(sub or 0))
@@ -111,7 +111,9 @@ def shifted(
                 "seek to a time"
             )
     if not found:
-        raise SeekRefused("no shard says where it is, so none can be shifted: seek to a time")
+        raise SeekRefused(
+            "no shard has a position with a known time, so --back and --forward cannot move any: seek to a time"
+        )
     way = "back" if by < timedelta(0) else "on"
     return SeekTarget(found, f"seek {way} by {age_text(abs(by))}", tuple(found))
 

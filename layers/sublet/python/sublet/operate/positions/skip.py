@@ -75,7 +75,9 @@ def _check_stands(plan: SkipPlan, ports: Ports) -> None:
     """Checks that the owner has not handled the records meanwhile, before they are set aside."""
     row = ports.table.get(plan.lease.lease_key)
     if not isinstance(row, Lease) or row.position != plan.lease.position:
-        raise SeekRefused(f"lease {plan.lease.lease_key} changed since the plan was made; nothing skipped, plan again")
+        raise SeekRefused(
+            f"lease {plan.lease.lease_key} changed after the plan was made. Nothing was skipped. Make a new plan"
+        )
 
 
 def _batch(plan: SkipPlan, by: str, ports: Ports, settings: Settings) -> SetAsideBatch:

@@ -87,7 +87,7 @@ def run_streams(options: Namespace) -> int:
         )
         return 0
     if options.named is None:
-        raise RemovalRefused("name the stream: `sublet streams remove STREAM`")
+        raise RemovalRefused("name the stream whose leases to delete: `sublet streams remove STREAM`")
     standing = chosen(found, options.named)
     removed = remove(standing, table, store, _stream_of(standing.stream), settings, clock.now())
     print(f"removed {counted(removed, 'lease')} of stream {printable(str(standing.stream))}")

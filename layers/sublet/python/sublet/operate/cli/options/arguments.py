@@ -55,7 +55,7 @@ def streams_named(options: Namespace, environment: Mapping[str, str]) -> Setting
     if several is None:
         return stream_named(options, environment)
     if options.stream:
-        raise SettingsError("stream", options.stream, "left out beside --streams, which names them all")
+        raise SettingsError("stream", options.stream, "not allowed with --streams, which names all streams")
     return Settings(application=NO_APPLICATION, streams=StreamChoice.parse(several))
 
 

@@ -141,7 +141,7 @@ def _store(source: str | None) -> SetAsideStore:
         return SetAsideFolder(Path(source))
     store = set_aside_store(source)
     if store is None:
-        raise SettingsError("on_failure", source, "a queue or a bucket, for a redrive: a topic keeps nothing")
+        raise SettingsError("on_failure", source, "a queue or a bucket: a topic stores nothing to redrive")
     return store
 
 

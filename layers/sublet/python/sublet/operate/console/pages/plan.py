@@ -53,4 +53,4 @@ def _page(console: Console, request: Request, plan: ChangePlan, said: str) -> Re
 
 
 def _gone(request: Request) -> Response:
-    return problem(request, HTTPStatus.NOT_FOUND, "No such plan", "The console drops old plans: plan again.")
+    return problem(request, HTTPStatus.NOT_FOUND, "No such plan", "The console drops old plans. Make a new plan.")
