@@ -32,8 +32,8 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ShardUnread",
             Figure(Metric.UNREAD_AGE, "Maximum"),
             "a shard has records, but no consumer reads it or makes progress",
-            "The other shards may be fine. The lease manager's log names it: 'a shard has records, and no worker "
-            "reads it'. Other alarms that are on say why; if there are none, look for its lease key in the lease "
+            "The other shards may be fine. The lease manager's log names it: 'no worker reads a \"
+            \"shard, although records wait'. Other alarms that are on say why; if there are none, look for its lease key in the lease "
             "worker's log. If it is paused (`sublet status`), half of the retention is used up: resume it before "
             "records are lost.",
             pace.unread_millis(at.unread_minutes),
