@@ -32,8 +32,8 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ShardUnread",
             Figure(Metric.UNREAD_AGE, "Maximum"),
             "a shard has records, but no consumer reads it or makes progress",
-            "The other shards may be fine. The lease manager's log names it: 'no worker reads a \"
-            \"shard, although records wait'. Other alarms that are on say why; if there are none, look for its lease key in the lease "
+            "The other shards may be fine. The lease manager's log names it: 'no worker reads a shard, although "
+            "records wait'. Other alarms that are on say why; if there are none, look for its lease key in the lease "
             "worker's log. If it is paused (`sublet status`), half of the retention is used up: resume it before "
             "records are lost.",
             pace.unread_millis(at.unread_minutes),
@@ -55,8 +55,8 @@ def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
             "ShardStalled",
             Figure(Metric.CHECKPOINT_AGE, "Maximum"),
             "a worker holds a shard with records, but makes no progress",
-            "The other shards may be fine. The lease worker's log names it: 'a shard with records to come stands "
-            "still'. Its handler is slow or hangs, it waits for a slot that another shard's call occupies, or its "
+            "The other shards may be fine. The lease worker's log names it: 'a shard's position does not "
+            "move'. Its handler is slow or hangs, it waits for a slot that another shard's call occupies, or its "
             "polls are throttled.",
             pace.stall_millis(at.stall_minutes),
         ),
