@@ -210,4 +210,4 @@ def test_pause_drain_and_release_are_refused_where_java_owns_or_nothing_is_there
     for command in (("pause",), ("drain",), ("release", "shardId-000000000000")):
         assert "holds shardId-000000000000 by host:java-1" in application.run(*command, code=2).err
     assert "no unfinished lease of shardId-9" in application.run("pause", "--shard", "shardId-9", code=2).err
-    assert "is over already" in application.run("pause", "--until", "2020-01-01T00:00:00Z", code=2).err
+    assert "is in the past: give a later end" in application.run("pause", "--until", "2020-01-01T00:00:00Z", code=2).err
