@@ -13,10 +13,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.session import session
 from sublet.spark.pipeline.tables import Tables, open_tables
 from sublet.spark.pipeline.tally import PlainLines, RunTally
+from sublet.spark.plan.table_positions import TablePositions
 from sublet.system.clock import SystemClock
 
 from tests.spark.processes import kill_session
@@ -28,7 +30,10 @@ class DiesAfter:
     def __init__(self, inner: Tables, moment: int) -> None:
         self.inner, self.moment = inner, moment
 
-    def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
+    def positions(self, table: str) -> TablePositions:
+        return self.inner.positions(table)
+
+    def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
         rows: dict[str, int] = {}
         for name, frame in tables.items():
             rows |= self.inner.write({name: frame}, batch)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from sublet.spark.pipeline.command import add_arguments, settings_of
-from sublet.spark.pipeline.parquet_tables import write_files
+from sublet.spark.pipeline.layout import write_files
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.session import session
 from sublet.spark.pipeline.tables import open_tables

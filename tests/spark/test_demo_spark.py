@@ -63,9 +63,10 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
 
 def test_lake_reports_runs_by_key_in_batch_order(tmp_path: Path) -> None:
     def put(table: str, batch: int, rows: list[dict[str, object]]) -> None:
-        folder = tmp_path / table / "arrivalDate=2026-01-31" / "shardId=shardId-000000000000" / f"batch={batch}"
-        folder.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows), folder / "part.parquet")
+        folder = tmp_path / table / "arrivalDate=2026-01-31"
+        folder.mkdir(parents=True, exist_ok=True)
+        whence = {"shardId": "shardId-000000000000", "batch": batch}
+        pq.write_table(pa.Table.from_pylist([{**row, **whence} for row in rows]), folder / f"part-{batch}.parquet")
 
     for batch, numbers in enumerate(([1, 2], [4, 3], [7])):
         put("raw", batch, [{"data": b"x"} for _ in numbers])

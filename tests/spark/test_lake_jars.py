@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,18 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sublet.spark import drain
+from sublet.spark.pipeline.file_system import SparkFiles
+from sublet.spark.pipeline.iceberg_tables import IcebergTables
+from sublet.spark.pipeline.layout import Layout
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.settings import Sink, pipeline_settings
+from sublet.spark.pipeline.tables import claim
+from sublet.spark.pipeline.tally import PlainLines, RunTally
+from sublet.spark.plan.table_positions import TablePositions
+from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import FlightStream
@@ -96,6 +107,96 @@ def test_an_iceberg_table_is_written_killed_and_resumed(embedded_aws: EmbeddedAw
     assert len(positions["raw"]) == len(stream.produced), "missing"
     assert set(positions["raw"].values()) == {1}, "twice"
     assert positions["raw"] == positions["parsed"] + positions["rejected"]
+
+
+@pytest.fixture
+def iceberg(embedded_aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    conf = {**ICEBERG, "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake")}
+    settings = " ".join(f"--conf {name}={value}" for name, value in conf.items())
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars('iceberg')} {settings} pyspark-shell")
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    with local_session(embedded_aws) as session:
+        yield session
+
+
+class DiesBeforePublishing(IcebergTables):
+    """Stages the rows of the second table, and fails before they are the table's."""
+
+    published = 0
+
+    def _publish(self, name: str, reached: TablePositions, number: int, wap_id: str | None) -> None:
+        self.published += 1
+        if self.published == 2:
+            raise ConnectionError("the catalog is out of reach")
+        super()._publish(name, reached, number, wap_id)
+
+
+def test_iceberg_tables_keep_their_positions_through_maintenance_and_a_restored_checkpoint(
+    iceberg: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    stream = FlightStream(embedded_aws.client("kinesis"), f"kept-{os.getpid()}")
+    checkpoint = tmp_path / "checkpoint"
+
+    def load(flights: int, *, schema: str = str(EXAMPLE / "flights.json"), dies: bool = False) -> RunTally:
+        stream.produce(flights)
+        time.sleep(1.1)
+        given = pipeline_settings(
+            output="lake.flights",
+            checkpoint=str(checkpoint),
+            sink=Sink.ICEBERG,
+            schema=schema,
+            transform="carriers:tables",
+            every=None,
+            options={"stream": stream.name},
+            spark={},
+        )
+        tables = None
+        if dies:
+            layout = Layout(given.partition_by, given.file_size)
+            tables = DiesBeforePublishing(iceberg, given.output, claim(SparkFiles(iceberg), given).id, layout)
+        tally = RunTally()
+        run_pipeline(iceberg, given, tally, PlainLines(print), SystemClock(), lambda: False, tables)
+        return tally
+
+    def assert_each_once() -> None:
+        found = {name: iceberg.table(f"lake.flights.{name}") for name in ("raw", "parsed", "rejected", "carriers")}
+        raw = Counter(bytes(row.data) for row in found["raw"].select("data").collect())
+        assert raw == Counter(stream.produced)
+        assert sorted(row.number for row in found["parsed"].select("number").collect()) == stream.numbers
+        assert sorted(bytes(row.data) for row in found["rejected"].collect()) == sorted(stream.misfits)
+        assert sum(row.flights for row in found["carriers"].collect()) == len(stream.numbers)
+
+    with pytest.raises(PySparkException, match="the catalog is out of reach"):
+        load(20, dies=True)
+    load(0)
+    assert_each_once()
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    load(20)
+    for name in ("raw", "parsed", "rejected", "carriers"):
+        table = f"table => 'flights.{name}'"
+        iceberg.sql(f"CALL lake.system.rewrite_data_files({table}, options => map('min-input-files', '2'))").collect()
+        iceberg.sql(
+            f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP '2099-01-01', retain_last => 1)"
+        ).collect()
+        assert iceberg.table(f"lake.flights.{name}.snapshots").count() == 1
+    shutil.rmtree(checkpoint)
+    shutil.copytree(tmp_path / "copy", checkpoint)
+    before = len(stream.produced)
+    assert load(20).rows["raw"] == len(stream.produced) - before, "the run says what it wrote"
+    assert_each_once()
+    fields = json.loads((EXAMPLE / "flights.json").read_text())["fields"]
+    wider = [{**each, "type": "long"} if each["name"] == "flight" else each for each in fields]
+    wider.append({"name": "gate", "type": "string", "nullable": True, "metadata": {}})
+    (tmp_path / "wider.json").write_text(json.dumps({"type": "struct", "fields": wider}))
+    load(5, schema=str(tmp_path / "wider.json"))
+    parsed = iceberg.table("lake.flights.parsed")
+    assert dict(parsed.dtypes)["flight"] == "bigint"
+    assert dict(parsed.dtypes)["gate"] == "string"
+    assert_each_once()
+    wrong = [{**each, "type": "string"} if each["name"] == "flight" else each for each in fields]
+    (tmp_path / "wrong.json").write_text(json.dumps({"type": "struct", "fields": wrong}))
+    with pytest.raises(PySparkException, match=r"parsed\.flight': the table has bigint, and these rows have string"):
+        load(5, schema=str(tmp_path / "wrong.json"))
 
 
 @pytest.fixture

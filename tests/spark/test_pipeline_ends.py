@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sublet.settings import parse_duration
-from sublet.spark.pipeline.parquet_tables import write_files
+from sublet.spark.pipeline.layout import write_files
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tables import open_tables

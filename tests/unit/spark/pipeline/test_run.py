@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.identity import PipelineIdentity, settle
-from sublet.spark.pipeline.journal import BatchJournal, left_over
+from sublet.spark.pipeline.journal_of_02 import BatchJournal, left_over
 from sublet.spark.pipeline.progress_bar import ProgressBar
 from sublet.spark.pipeline.settings import Sink
 from sublet.spark.pipeline.tally import (
@@ -63,16 +64,35 @@ def test_another_stream_or_sink_in_the_same_output_is_refused(theirs: PipelineId
 
 def test_mark_round_trips_and_a_torn_one_is_none() -> None:
     assert PipelineIdentity.from_json(FIRST.to_json()) == FIRST
+    assert FIRST.stream == "orders"
     for text in ("", FIRST.to_json()[:20], "[]", "{}", '{"id": "x", "stream": "y", "sink": "z"}'):
         assert PipelineIdentity.from_json(text) is None
 
 
-def test_journal_names_the_places_that_a_repeated_batch_removes() -> None:
-    journal = BatchJournal(17, ("raw/batch=17", "parsed/batch=17"))
-    assert BatchJournal.from_json(journal.to_json()) == journal
-    assert left_over(journal, 17) == journal.places
+OF_02 = '{"id": "first", "stream": "orders", "sink": "parquet"}'
+
+
+def test_mark_of_02_belongs_to_the_pipeline_that_continues_it() -> None:
+    old = PipelineIdentity.from_json(OF_02)
+    assert old is not None
+    assert old.is_of_02
+    assert settle(FRESH, old, old, in_use=True) == old
+    assert old.renewed() == FIRST
+    assert settle(FRESH, old, FIRST, in_use=True).is_of_02, "the crash came before the output's mark was renewed"
+    assert not settle(FRESH, FIRST, old, in_use=True).is_of_02, "a checkpoint from before was put back"
+
+
+def test_mark_is_refused_by_02_with_a_plain_word() -> None:
+    """0.2 compares the stream, and shows what it finds."""
+    assert json.loads(FIRST.to_json())["stream"] == "orders as of a newer sublet, which 0.2 cannot continue"
+
+
+def test_leftovers_of_02_are_the_places_in_its_journal() -> None:
+    text = '{"batch": 17, "places": ["raw/batch=17", "parsed/batch=17"]}'
+    journal = BatchJournal.from_json(text)
+    assert left_over(journal, 17) == ("raw/batch=17", "parsed/batch=17")
     assert left_over(journal, 18) == ()
-    for torn in (None, "", journal.to_json()[:-5], "[]", "7"):
+    for torn in (None, "", text[:-5], "[]", "7"):
         assert left_over(BatchJournal.from_json(torn), 17) == ()
 
 

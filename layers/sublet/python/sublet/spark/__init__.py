@@ -11,6 +11,7 @@ above it:
     reconciled
     release   makes up for what this release of PySpark lacks
     read/     a shard's pages at its pace: the driver's peeks, and a task's exact range as Arrow RecordBatches
+    positions for sinks of one's own: which rows of a batch are held already
     write/    the other direction: PutRecords, retries of refused records, KPL aggregates
     keeper/   the leases of a query that shares them: acquired, heartbeaten, checkpointed as Spark commits, released
     source/   Spark's own interfaces and their drivers: streams, batch reads, a Lambda fleet's handler in tasks, lag
@@ -20,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sublet.spark.positions import further, positions_of, unwritten
     from sublet.spark.release import drain
     from sublet.spark.source.data_source import SubletDataSource
     from sublet.spark.source.handler_tasks import apply_handler
@@ -31,12 +33,16 @@ __all__ = [
     "SubletDataSource",
     "apply_handler",
     "drain",
+    "further",
     "lag",
     "lag_of",
+    "positions_of",
     "report_lag",
+    "unwritten",
 ]
 
 _NAMES = {
+    "sublet.spark.positions": "further positions_of unwritten",
     "sublet.spark.release": "drain",
     "sublet.spark.source.data_source": "SubletDataSource",
     "sublet.spark.source.handler_tasks": "apply_handler",

@@ -7,10 +7,13 @@ parsing          turns data into parsed values or reasons, one Arrow RecordBatch
 judging          does that as a step of a query, and makes a batch's own tables
 transforming     the user's `transform(df)`
 identity         which pipeline an output and a checkpoint belong to (pure)
-journal          what the current Parquet batch may have written (pure)
-files            access to Spark's file system
+batch_extent     what a batch covers, by its rows and by the query's offset log
+evolution        how a table's columns may change (pure); layout: partitions and sizes of files
+journal          what the Parquet tables hold: their transaction (pure)
+file_system      access to Spark's file system
 tables           where batches go: claimed for this pipeline, opened by the sink's name
-parquet_tables, delta_tables, iceberg_tables   write one batch into all its tables, so that repeating it changes nothing
+parquet_tables, delta_tables, iceberg_tables   write a batch into its tables, each with its positions in one transaction
+adoption         finds the positions of 0.2's tables; journal_of_02: what its last Parquet batch left (pure)
 tally            figures, lines and the final summary (pure); progress_bar draws them on a terminal
 micro_batch      one batch: judged once, made into tables, written
 running          the query: from its start to its summary

@@ -18,7 +18,7 @@ Write a Kinesis stream into tables, each record exactly once:
   rejected   the records that do not fit: the reason, and the original bytes
   ...        the tables that --transform makes from a batch of `parsed`
 
-The tables are partitioned by arrival date and shard. Each run continues where the last one ended."""
+Each table keeps how far it holds the stream. Each run continues where the last one ended."""
 
 EXAMPLES = """\
 examples:
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _add_what(parser.add_argument_group("what"))
+    _add_how(parser.add_argument_group("how the tables are laid out"))
     _add_when(parser.add_argument_group("from where, and when"))
     other = parser.add_argument_group("everything else")
     other.add_argument(
@@ -116,6 +117,19 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_how(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--partition-by",
+        metavar="COLUMNS",
+        help="the columns that a new table is partitioned by, if it has them (default: arrivalDate), or none",
+    )
+    group.add_argument(
+        "--target-file-size",
+        metavar="SIZE",
+        help="how much of the records' data a file should have, at most (default: 128MB)",
+    )
+
+
 def _add_when(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--application", metavar="NAME", help="the application whose lease table --leases uses")
     group.add_argument("--leases", metavar="HOW", help="how to use its leases (follow: start at their checkpoints)")
@@ -132,8 +146,8 @@ def _add_when(group: argparse._ArgumentGroup) -> None:
         "--every",
         metavar="DURATION",
         default="1m",
-        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file per table "
-        "and shard)",
+        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file or "
+        "more per table)",
     )
 
 
@@ -153,5 +167,7 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         every=None if arguments.available_now else duration("every", arguments.every),
         options={**named, **options},
         spark=pairs("conf", arguments.conf),
+        partition_by=arguments.partition_by,
+        file_size=arguments.target_file_size,
         metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
     )

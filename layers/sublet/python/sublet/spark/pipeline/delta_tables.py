@@ -1,62 +1,189 @@
-"""Writes a batch into Delta tables: Spark writes the files, `deltalake` adds them in one transaction per table.
+"""Writes a batch into Delta tables, each in one transaction with the table's positions.
 
-The transaction carries the pipeline's id and the batch's number. A repeated batch finds its number in the table's log
-and leaves the table alone. Files that an attempt wrote without a transaction belong to no table, and the next attempt
-removes them.
+Spark's tasks write the files, delta-rs reads their statistics (as `convert_to_deltalake` does), and `deltalake` commits
+them: its own writer would take every row through the driver. Delta's own writer can name one transaction, and no
+positions, so the transaction's number points to a file of positions that was written before it.
+
+The number is the table's own counter, with chance in its last 20 bits. Only the file that a committed transaction
+names is ever read, so an attempt that ended before its commit changes nothing, and the next one removes its files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, convert_to_deltalake
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
+from sublet.spark.pipeline.evolution import Column, evolution
 from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
-from sublet.spark.pipeline.parquet_tables import BATCH, WriteFrame, partition_columns
+from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
+from sublet.spark.plan.table_positions import TablePositions
 from sublet.spark.release import arrow_schema
+
+POSITIONS = "_sublet"
+"""The folder in a table with its positions. Delta's vacuum leaves such names alone."""
+
+_CHANCE_BITS = 20
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""How Spark writes null into a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaPositions:
+    """The positions of a Delta table, as of its newest transaction of this pipeline.
+
+    version   that transaction's number; None if the table has none
+    previous  the number before it
+    """
+
+    positions: TablePositions = field(default_factory=TablePositions)
+    version: int | None = None
+    previous: int | None = None
 
 
 class DeltaTables:
     """The Delta tables of one pipeline. `pipeline_id` identifies the pipeline in transactions."""
 
-    def __init__(self, files: SparkFiles, output: str, pipeline_id: str, write_frame: WriteFrame) -> None:
-        self._files, self._output, self._id, self._write_frame = files, output, pipeline_id, write_frame
+    def __init__(
+        self,
+        files: SparkFiles,
+        output: str,
+        pipeline_id: str,
+        layout: Layout,
+        write_frame: WriteFrame,
+        chance: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        self._files, self._output, self._layout, self._write_frame = files, output, layout, write_frame
+        self.app_id, self._chance = f"{pipeline_id}/positions", chance
 
-    def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
+    def positions(self, table: str) -> TablePositions:
+        return self.held(table).positions
+
+    def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
         return {name: self._write(name, frame, batch) for name, frame in tables.items()}
 
-    def _write(self, name: str, frame: DataFrame, batch: int) -> int:
-        rows = int(frame.count())
+    def opened(self, name: str) -> DeltaTable | None:
         uri = delta_uri(self._files.absolute(f"{self._output}/{name}"))
-        numbered = frame.withColumn(BATCH, F.lit(batch).cast("bigint"))
-        table = DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
-        if not rows or (table is not None and self._has(table, batch)):
-            return rows
-        schema = _schema(numbered.schema)
-        if table is not None and table.schema().to_json() != schema.to_json():
-            raise SettingsError("schema", name, f"the table has other columns ({table.schema()}): give another output")
-        columns, part = partition_columns(frame), f"{BATCH}={batch}"
-        self._files.delete(f"{self._output}/{name}/{part}")
-        self._write_frame(numbered, f"{self._output}/{name}/{part}", columns)
-        adds = _adds(self._files.files(f"{self._output}/{name}/{part}"), part)
-        commit = CommitProperties(app_transactions=[Transaction(self._id, batch)])
+        return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
+
+    def held(self, name: str, table: DeltaTable | None = None) -> DeltaPositions:
+        """Raises SettingsError if the file that the table names is gone."""
+        table = table or self.opened(name)
+        version = None if table is None else table.transaction_version(self.app_id)
+        if version is None:
+            return DeltaPositions()
+        place = self._place(name, version)
+        text = self._files.read_text(place)
+        if text is None:
+            raise SettingsError("output", place, "the table's positions are gone: put the file back from a copy")
+        value = json.loads(text)
+        return DeltaPositions(TablePositions.from_value(value["positions"]), version, value["previous"])
+
+    def begin(self, name: str, held: DeltaPositions, reached: TablePositions) -> Transaction:
+        """Writes the positions of the next transaction, which has to be committed with the rows. Removes what
+        earlier attempts left."""
+        for file in self._files.files(f"{self._output}/{name}/{POSITIONS}"):
+            version = int(file.path.removesuffix(".json"))
+            if version not in (held.version, held.previous):
+                self._files.delete(f"{self._output}/{name}/{_folder(version)}")
+            if version != held.version:
+                self._files.delete(f"{self._output}/{name}/{POSITIONS}/{file.path}")
+        counter = 1 + ((held.version or 0) >> _CHANCE_BITS)
+        version = (counter << _CHANCE_BITS) | self._chance(_CHANCE_BITS)
+        value = {"positions": reached.to_value(), "previous": held.version}
+        self._files.write_text(self._place(name, version), json.dumps(value))
+        return Transaction(self.app_id, version)
+
+    def move(self, name: str, reached: TablePositions) -> None:
+        """Sets the positions of an existing table, without rows."""
+        table = self.opened(name)
         if table is None:
-            create_table_with_add_actions(uri, schema, adds, "error", columns, commit_properties=commit)
+            raise SettingsError("output", name, "there is no such Delta table")
+        commit = CommitProperties(app_transactions=[self.begin(name, self.held(name, table), reached)])
+        schema, partitions = table.schema(), table.metadata().partition_columns
+        table.create_write_transaction([], "append", schema, partitions, commit_properties=commit)
+
+    def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
+        table = self.opened(name)
+        held = self.held(name, table)
+        reached = held.positions.advanced(batch.extent)
+        if reached is held.positions:
+            return 0
+        rows = int(frame.count())
+        given = numbered(frame, batch.number)
+        columns = columns_of(given)
+        partitions = self._layout.partitions_of(frame)
+        if table is not None:
+            columns = self._evolved(name, table, columns)
+            partitions = table.metadata().partition_columns
+        schema = _schema(columns)
+        transaction = self.begin(name, held, reached)
+        adds: list[AddAction] = []
+        if rows:
+            folder = f"{self._output}/{name}/{_folder(transaction.version)}"
+            self._write_frame(self._layout.gathered(conformed(given, columns), batch.extent), folder, partitions)
+            adds = self._adds(folder, _folder(transaction.version), [c for c in columns if c["name"] in partitions])
+        commit = CommitProperties(app_transactions=[transaction])
+        if table is None:
+            uri = delta_uri(self._files.absolute(f"{self._output}/{name}"))
+            create_table_with_add_actions(uri, schema, adds, "error", partitions, commit_properties=commit)
         else:
-            table.create_write_transaction(adds, "append", schema, columns, commit_properties=commit)
+            table.create_write_transaction(adds, "append", schema, partitions, commit_properties=commit)
         return rows
 
-    def _has(self, table: DeltaTable, batch: int) -> bool:
-        last = table.transaction_version(self._id)
-        return last is not None and bool(last >= batch)
+    def _evolved(self, name: str, table: DeltaTable, rows: Sequence[Column]) -> list[Column]:
+        """Adds the columns that the table lacks. deltalake cannot change a column's type."""
+        change = evolution(name, json.loads(table.schema().to_json())["fields"], rows, lambda _ours, _theirs: False)
+        if change.added:
+            table.alter.add_columns(_schema(change.added).fields)
+        return list(change.columns)
+
+    def _adds(self, folder: str, place: str, partitions: Sequence[Column]) -> list[AddAction]:
+        """Describes the files for the transaction, with the statistics that delta-rs finds in them. For this a log is
+        made in their folder, and removed again."""
+        files = self._files.files(folder)
+        uri = delta_uri(self._files.absolute(folder))
+        convert_to_deltalake(uri, partition_by=_schema(partitions), partition_strategy="hive")
+        log = self._files.read_text(f"{folder}/_delta_log/{0:020}.json") or ""
+        self._files.delete(f"{folder}/_delta_log")
+        found = [action["add"] for line in log.splitlines() if "add" in (action := json.loads(line))]
+        stats = {_key(add["path"], add["partitionValues"]): add["stats"] for add in found}
+        adds = [_add(place, file, _values(file.path)) for file in files]
+        for add, file in zip(adds, files, strict=True):
+            add.stats = stats[_key(file.path, add.partition_values)]
+        return [add for add in adds if json.loads(add.stats)["numRecords"]]
+
+    def _place(self, name: str, version: int) -> str:
+        return f"{self._output}/{name}/{POSITIONS}/{version}.json"
+
+
+def _folder(version: int) -> str:
+    """The folder of a transaction's files, in the table's."""
+    return f"part-{version:015x}"
+
+
+def _add(place: str, file: ListedFile, values: Mapping[str, str | None]) -> AddAction:
+    return AddAction(f"{place}/{file.path}", file.size, values, file.modified, True, "{}")
+
+
+def _values(path: str) -> dict[str, str | None]:
+    """Reads the partition values from a path like `arrivalDate=2026-01-31/country=C%3A/part-0.parquet`."""
+    parts = (part.partition("=") for part in path.split("/")[:-1])
+    return {name: None if value == _NULL else unquote(value) for name, _, value in parts}
+
+
+def _key(path: str, values: Mapping[str, str | None]) -> tuple[object, ...]:
+    """Names a file of a transaction. Not by its path, which delta-rs and Spark escape differently."""
+    return path.rpartition("/")[2], *sorted(values.items())
 
 
 def delta_uri(path: str) -> str:
@@ -67,19 +194,7 @@ def delta_uri(path: str) -> str:
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}"
 
 
-def _schema(columns: StructType) -> Schema:
-    """The table's schema, with all columns nullable, because to Spark all columns in files are."""
-    return Schema.from_arrow(arrow_schema(columns.toNullable()))
-
-
-def _adds(files: Sequence[ListedFile], part: str) -> list[AddAction]:
-    """Describes files for the transaction. A partition's values are only in a file's path, as Spark wrote it."""
-    return [
-        AddAction(f"{part}/{file.path}", file.size, _values(file.path), file.modified, True, json.dumps({}))
-        for file in files
-    ]
-
-
-def _values(path: str) -> dict[str, str | None]:
-    """Reads the partition values from a path like `arrivalDate=2026-01-31/shardId=shardId-0/part-0.parquet`."""
-    return {name: unquote(value) for name, _, value in (part.partition("=") for part in path.split("/")[:-1])}
+def _schema(columns: Sequence[Column]) -> Schema:
+    """The schema for deltalake, with all columns nullable, because to Spark all columns in files are."""
+    fields = [{**column, "nullable": True, "metadata": {}} for column in columns]
+    return Schema.from_arrow(arrow_schema(StructType.fromJson({"type": "struct", "fields": fields}).toNullable()))

@@ -52,9 +52,28 @@ class SparkFiles:
         system, place = self._at(path)
         system.delete(place, True)
 
-    def files(self, folder: str) -> list[ListedFile]:
-        """All files below the folder, except those that readers of tables ignore."""
+    def move(self, source: str, target: str) -> None:
+        """Moves a file, and replaces the one that is there. Does nothing if it has been moved already."""
+        system, place = self._at(source)
+        if not system.exists(place):
+            return
+        _, to = self._at(target)
+        system.mkdirs(to.getParent())
+        if system.exists(to):
+            system.delete(to, False)
+        if not system.rename(place, to):
+            raise OSError(f"{source} cannot be moved to {target}")
+
+    def names(self, folder: str) -> list[str]:
+        """The names in the folder; none if there is no such folder."""
         system, place = self._at(folder)
+        return sorted(status.getPath().getName() for status in system.listStatus(place)) if system.exists(place) else []
+
+    def files(self, folder: str) -> list[ListedFile]:
+        """All files below the folder, except those that readers of tables ignore. None if there is no such folder."""
+        system, place = self._at(folder)
+        if not system.exists(place):
+            return []
         root = system.makeQualified(place).toString().rstrip("/") + "/"
         found, listing = [], system.listFiles(place, True)
         while listing.hasNext():

@@ -1,23 +1,28 @@
-"""Writes a batch into Iceberg tables of one of the session's catalogs, each in one snapshot.
+"""Writes a batch into Iceberg tables of one of the session's catalogs, each in one commit with the table's positions.
 
-A batch replaces the table's rows of the same pipeline and batch, which an earlier attempt may have written. Each file
-has rows of only one batch, so Iceberg drops whole files and rewrites none.
+The rows are staged as a snapshot that is not the table's yet (write-audit-publish). Then one transaction of Iceberg
+makes it the table's, and sets the property with the positions. Compaction and the expiry of snapshots keep properties.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.parquet_tables import BATCH, partition_columns
+from sublet.spark.pipeline.adoption import PIPELINE
+from sublet.spark.pipeline.evolution import Column, Evolution, Type, evolution, is_wider, type_name
+from sublet.spark.pipeline.layout import Batch, Layout, columns_of, conformed, nullable, numbered
+from sublet.spark.plan.table_positions import TablePositions
 
-PIPELINE = "pipeline"
-"""The column with the pipeline's id, which has 16 characters, so that Iceberg's column statistics hold all of it."""
-
+WAP = "write.wap.enabled"
+_WAP_ID = "spark.wap.id"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -41,21 +46,111 @@ class IcebergTables:
     exist.
     """
 
-    def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str) -> None:
-        self._namespace, self._id = namespace, pipeline_id
+    def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str, layout: Layout) -> None:
+        self._spark, self._namespace, self._id, self._layout = spark, namespace, pipeline_id, layout
+        self._property = f"sublet.positions.{pipeline_id}"
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
-    def write(self, tables: Mapping[str, DataFrame], batch: int) -> dict[str, int]:
-        """Writes a batch, and returns the rows by table. After any failure, repeating the call leaves each row once."""
-        return {name: self._write(f"{self._namespace}.{name}", frame, batch) for name, frame in tables.items()}
+    def positions(self, table: str) -> TablePositions:
+        return self._held(table)[0]
 
-    def _write(self, table: str, frame: DataFrame, batch: int) -> int:
+    def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
+        return {name: self._write(name, frame, batch) for name, frame in tables.items()}
+
+    def move(self, name: str, reached: TablePositions) -> None:
+        """Sets the positions of an existing table, without rows."""
+        self._publish(name, reached, self._held(name)[1] + 1, None)
+
+    def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
+        held, number = self._held(name)
+        reached = held.advanced(batch.extent)
+        if reached is held:
+            return 0
+        given = numbered(frame, batch.number)
+        if not self._exists(name):
+            self._create(name, given)
+        if PIPELINE in self._spark.table(f"{self._namespace}.{name}").columns:
+            given = given.withColumn(PIPELINE, F.lit(self._id))
         rows = int(frame.count())
-        numbered = frame.withColumn(BATCH, F.lit(batch).cast("bigint")).withColumn(PIPELINE, F.lit(self._id))
-        if frame.sparkSession.catalog.tableExists(table):
-            numbered.writeTo(table).overwrite((F.col(BATCH) == batch) & (F.col(PIPELINE) == self._id))
-        elif rows:
-            writer = numbered.writeTo(table).using("iceberg")
-            columns = [F.col(name) for name in partition_columns(frame)]
-            (writer.partitionedBy(*columns) if columns else writer).create()
+        columns = self._evolved(name, columns_of(given))
+        wap_id = f"{self._id}-{number + 1}"
+        if rows:
+            self._stage(name, self._layout.gathered(conformed(given, columns), batch.extent), wap_id)
+        self._publish(name, reached, number + 1, wap_id if rows else None)
         return rows
+
+    def _exists(self, name: str) -> bool:
+        return bool(self._spark.catalog.tableExists(f"{self._namespace}.{name}"))
+
+    def _create(self, name: str, frame: DataFrame) -> None:
+        empty = self._spark.createDataFrame([], nullable(frame.schema))
+        writer = empty.writeTo(f"{self._namespace}.{name}").using("iceberg").tableProperty(WAP, "true")
+        writer = writer.tableProperty("write.target-file-size-bytes", str(self._layout.file_size))
+        columns = [F.col(column) for column in self._layout.partitions_of(frame)]
+        (writer.partitionedBy(*columns) if columns else writer).create()
+
+    def _stage(self, name: str, frame: DataFrame, wap_id: str) -> None:
+        """Writes the rows as a snapshot that is not the table's. A micro-batch has a session of its own, and only that
+        one's configuration counts."""
+        table = self._loaded(name)
+        if table.properties().get(WAP) != "true":
+            table.updateProperties().set(WAP, "true").commit()
+        conf = frame.sparkSession.conf
+        conf.set(_WAP_ID, wap_id)
+        try:
+            frame.writeTo(f"{self._namespace}.{name}").append()
+        finally:
+            conf.unset(_WAP_ID)
+
+    def _publish(self, name: str, reached: TablePositions, number: int, wap_id: str | None) -> None:
+        """One commit of both. Iceberg repeats it if another commit, such as compaction's, comes between."""
+        transaction = self._loaded(name).newTransaction()
+        value = json.dumps({"positions": reached.to_value(), "number": number})
+        transaction.updateProperties().set(self._property, value).commit()
+        if wap_id is not None:
+            transaction.manageSnapshots().cherrypick(self._staged(name, wap_id)).commit()
+        transaction.commitTransaction()
+
+    def _staged(self, name: str, wap_id: str) -> int:
+        """The newest snapshot that was staged under this id. An earlier attempt may have left another, which never
+        becomes the table's, and expires."""
+        staged = self._spark.table(f"{self._namespace}.{name}.snapshots").where(F.col("summary")["wap.id"] == wap_id)
+        return int(staged.orderBy(F.desc("committed_at")).select("snapshot_id").collect()[0][0])
+
+    def _held(self, name: str) -> tuple[TablePositions, int]:
+        """The table's positions, and the number of the commit that set them."""
+        if not self._exists(name):
+            return TablePositions(), 0
+        text = self._loaded(name).properties().get(self._property)
+        if text is None:
+            return TablePositions(), 0
+        value = json.loads(text)
+        return TablePositions.from_value(value["positions"]), int(value["number"])
+
+    def _loaded(self, name: str) -> Any:
+        """Iceberg's own table: only its Java interface commits both at once."""
+        util = self._spark._jvm.org.apache.iceberg.spark.Spark3Util  # noqa: SLF001
+        table = util.loadIcebergTable(self._spark._jsparkSession, f"{self._namespace}.{name}")  # noqa: SLF001
+        table.refresh()
+        return table
+
+    def _evolved(self, name: str, rows: Sequence[Column]) -> list[Column]:
+        table = f"{self._namespace}.{name}"
+        change = evolution(name, columns_of(self._spark.table(table)), rows, _iceberg_widens)
+        self._alter(table, change)
+        return columns_of(self._spark.table(table)) if change.added or change.widened else list(change.columns)
+
+    def _alter(self, table: str, change: Evolution) -> None:
+        for column in change.widened:
+            self._spark.sql(f"ALTER TABLE {table} ALTER COLUMN `{column['name']}` TYPE {type_name(column['type'])}")
+        if change.added:
+            schema = StructType.fromJson({"type": "struct", "fields": list(map(dict, change.added))})
+            added = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+            self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+
+
+def _iceberg_widens(ours: Type, theirs: Type) -> bool:
+    """Iceberg widens a decimal at the front alone."""
+    if str(ours).startswith("decimal"):
+        return bool(ours.rpartition(",")[2] == theirs.rpartition(",")[2])
+    return is_wider(theirs, ours)

@@ -1,18 +1,23 @@
-"""Checks that an output and a checkpoint belong to the same pipeline. Batch numbers mean something only within one
-checkpoint. With another checkpoint they start again, and existing batches would look like earlier attempts at the new
-ones.
+"""Checks that an output and a checkpoint belong to the same pipeline. A table's positions mean something only for the
+stream that its checkpoint reads.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.settings import Sink
 
 MARK = "_pipeline.json"
 """The name of the mark's file, in the output and in the checkpoint."""
+
+FORMAT = 2
+"""The tables' format: each has positions. In that of sublet 0.2, format 1, batches have numbers alone."""
+
+_TO_02 = " as of a newer sublet, which 0.2 cannot continue"
+"""Follows the stream's name, so that 0.2 refuses the output by its own check of the stream, and shows this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +27,31 @@ class PipelineIdentity:
     id: str
     stream: str
     sink: Sink
+    format: int = FORMAT
+
+    @property
+    def is_of_02(self) -> bool:
+        return self.format < FORMAT
+
+    def renewed(self) -> PipelineIdentity:
+        return replace(self, format=FORMAT)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({"id": self.id, "stream": self.stream + _TO_02, "sink": self.sink, "format": self.format})
 
     @classmethod
     def from_json(cls, text: str) -> PipelineIdentity | None:
         """Reads a mark. None for other text, because a crash may have left part of one."""
         try:
             value = json.loads(text)
-            return cls(str(value["id"]), str(value["stream"]), Sink(value["sink"]))
+            stream = str(value["stream"]).removesuffix(_TO_02)
+            return cls(str(value["id"]), stream, Sink(value["sink"]), int(value.get("format", 1)))
         except (ValueError, KeyError, TypeError):
             return None
+
+    def is_same(self, other: PipelineIdentity | None) -> bool:
+        """True if both are marks of one pipeline. A crash may have renewed only one of them."""
+        return other is not None and replace(self, format=FORMAT) == replace(other, format=FORMAT)
 
 
 def settle(
@@ -48,7 +66,7 @@ def settle(
         return fresh
     if output is not None and checkpoint is None and not in_use:
         settled = output
-    elif output is None or output != checkpoint:
+    elif output is None or checkpoint is None or not output.is_same(checkpoint):
         raise SettingsError("checkpoint", _described(checkpoint), _refusal(output, checkpoint))
     else:
         settled = output

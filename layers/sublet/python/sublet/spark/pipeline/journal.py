@@ -1,60 +1,86 @@
-"""Notes what the current Parquet batch may write, before it writes, so that another attempt can remove it.
+"""What the Parquet tables of a pipeline hold: the journal, whose newest text is the last batch's transaction. Pure.
 
-The journal is one text, about the last batch that began. If a crash has left only part of it, nothing of its batch is
-in place: an earlier attempt's folders are removed before the text is written, and this attempt's own folders are
-written after it.
+A batch's files are written where no reader looks. Then the journal is written: it names the files and the tables'
+positions, and with it the batch counts as written. Then the files are moved into the tables. If a crash ends that,
+the next attempt moves the rest. Each text is a file of its own with a higher number, so a text that a crash has cut
+short leaves the one before.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sublet.errors import SettingsError
+from sublet.spark.pipeline.evolution import Column
+from sublet.spark.plan.table_positions import TablePositions
 
-JOURNAL = "_batch.json"
-NAME = r"(?!\.+$)[A-Za-z0-9_.-]+"
-"""A part of a place, or either side of its `=`: names that Spark writes unchanged. No `..`."""
+JOURNAL = "_sublet"
+"""The folder of the journal, in the output."""
+
+STAGED = f"{JOURNAL}/staged"
+"""The folder of files that are not in a table yet: below it a folder for each journal, and in that as in the output."""
+
+COLUMNS_FILE = "_common_metadata"
+"""A file in a table that readers take the columns from, instead of from some other file."""
+
+NAME = r"(?!\.+$)[^/\\\x00-\x1f]+"
+"""A part of a place. No `..`."""
 
 
 @dataclass(frozen=True, slots=True)
-class BatchJournal:
-    """What one batch may write. `places`: folders below the output, each with files of this batch alone."""
+class TableState:
+    """What is known of a table. `partitions`: the columns that its folders are named by."""
 
-    batch: int
-    places: tuple[str, ...]
+    positions: TablePositions
+    columns: tuple[Column, ...]
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The state after a batch. `moves`: its staged files, each of which belongs to the same
+    place below the output."""
+
+    number: int = 0
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+    moves: tuple[str, ...] = ()
+
+    def next(self, tables: Mapping[str, TableState], moves: tuple[str, ...]) -> Journal:
+        return replace(self, number=self.number + 1, tables={**self.tables, **tables}, moves=moves)
 
     def to_json(self) -> str:
-        return json.dumps({"batch": self.batch, "places": self.places})
+        tables = {
+            name: {"positions": t.positions.to_value(), "columns": t.columns, "partitions": t.partitions}
+            for name, t in self.tables.items()
+        }
+        return json.dumps({"number": self.number, "tables": tables, "moves": self.moves})
 
     @classmethod
-    def from_json(cls, text: str | None) -> BatchJournal | None:
+    def from_json(cls, text: str | None) -> Journal | None:
+        """None for anything else, because a crash may have left part of a text."""
         try:
             value = json.loads(text or "")
-            return cls(int(value["batch"]), tuple(map(str, value["places"])))
-        except (ValueError, KeyError, TypeError):
+            tables = {str(name): _table_from(of) for name, of in value["tables"].items()}
+            return cls(int(value["number"]), tables, tuple(map(str, value["moves"])))
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
 
-def left_over(journal: BatchJournal | None, batch: int) -> tuple[str, ...]:
-    """The folders that an earlier attempt at this batch may have written to.
-
-    The caller deletes them with everything in them, and anyone who can write to the output can write the text. So only
-    folders that a batch writes to are allowed: `table/.../batch=17`, each part a plain name. Raises SettingsError for
-    any other.
-    """
-    places = journal.places if journal is not None and journal.batch == batch else ()
-    for place in places:
-        if not _is_of_batch(place, batch):
-            raise SettingsError("output", place, f"its journal names a folder that no batch writes to: check {JOURNAL}")
-    return places
-
-
-def _is_of_batch(place: str, batch: int) -> bool:
-    table, *parts = place.split("/")
-    return (
-        re.fullmatch(NAME, table) is not None
-        and parts[-1:] == [f"batch={batch}"]
-        and all(re.fullmatch(f"{NAME}={NAME}", part) for part in parts)
+def _table_from(value: Any) -> TableState:
+    return TableState(
+        TablePositions.from_value(value["positions"]), tuple(value["columns"]), tuple(map(str, value["partitions"]))
     )
+
+
+def checked_moves(journal: Journal) -> tuple[str, ...]:
+    """The moves. Anyone who can write to the output can write the text, so only files in a table's folders are
+    allowed. Raises SettingsError for any other."""
+    for place in journal.moves:
+        parts = place.split("/")
+        if len(parts) < 2 or not all(re.fullmatch(NAME, part) for part in parts):
+            raise SettingsError("output", place, f"its journal names a file that no batch writes: check {JOURNAL}")
+    return journal.moves

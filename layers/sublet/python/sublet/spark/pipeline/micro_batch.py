@@ -1,4 +1,4 @@
-"""Writes one micro-batch: judges its rows once, makes tables of them, and writes these."""
+"""Writes one micro-batch: judges its rows once, makes tables of what each table does not hold yet, and writes these."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sublet.ports import Clock
+from sublet.spark.pipeline.batch_extent import OffsetLog, extent_of
 from sublet.spark.pipeline.judging import judge, parsed, raw, rejected, with_arrival_date
+from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.tables import Tables
 from sublet.spark.pipeline.tally import BatchDone
 from sublet.spark.pipeline.transforming import OWN_TABLES, Transform, transformed
+from sublet.spark.plan.table_positions import BatchExtent, refuse_gap
+from sublet.spark.positions import unwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class WriteBatch:
     """Writes a micro-batch each time that `foreachBatch` calls it. Any error fails the query, and the next run repeats
     the batch.
 
+    offsets      the query's offset log
     is_over      returns True once the run was asked to end: no more batches begin
     was_refused  True if a batch was refused for that reason
     """
@@ -52,11 +57,13 @@ class WriteBatch:
         self,
         recipe: TransformRecipe,
         sink: Tables,
+        offsets: OffsetLog,
         clock: Clock,
         report: Callable[[BatchDone], object],
         is_over: Callable[[], bool],
     ) -> None:
-        self._recipe, self._sink, self._clock, self._report = recipe, sink, clock, report
+        self._recipe, self._sink, self._offsets = recipe, sink, offsets
+        self._clock, self._report = clock, report
         self._is_over, self.was_refused = is_over, False
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
@@ -68,12 +75,30 @@ class WriteBatch:
         judged = with_arrival_date(rows) if schema is None else judge(rows, schema)
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
-            tables = self._recipe.tables(judged)
+            extent = self._offsets.bounded(extent_of(judged), batch)
+            for name in OWN_TABLES:
+                refuse_gap(name, self._sink.positions(name), extent, self._offsets.checkpoint, batch)
+            tables = self._unwritten(judged, extent)
             kept += [
                 table.persist(StorageLevel.MEMORY_AND_DISK) for name, table in tables.items() if name not in OWN_TABLES
             ]
-            counted = self._sink.write(tables, batch)
+            counted = self._sink.write(tables, Batch(batch, extent))
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
         self._report(BatchDone(batch, counted, self._clock.steady() - began))
+
+    def _unwritten(self, judged: DataFrame, extent: BatchExtent) -> dict[str, DataFrame]:
+        """The batch's tables, each made from the rows that it does not hold. After a set-back checkpoint tables may
+        differ in that; the transform is then called once for each difference."""
+        made: dict[tuple[tuple[str, str], ...], dict[str, DataFrame]] = {}
+
+        def tables_beyond(name: str) -> dict[str, DataFrame]:
+            cut = self._sink.positions(name).cut(extent)
+            key = tuple(sorted(cut.items()))
+            if key not in made:
+                made[key] = self._recipe.tables(unwritten(judged, cut))
+            return made[key]
+
+        names = list(tables_beyond("raw"))
+        return {name: frame for name in names if (frame := tables_beyond(name).get(name)) is not None}

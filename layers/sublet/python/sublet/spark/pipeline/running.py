@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from sublet.errors import SettingsError
 from sublet.ports import Clock
 from sublet.spark import drain, lag_of, report_lag
+from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
@@ -97,7 +98,8 @@ def run_pipeline(
         tally.add(batch)
         display.batch_done(tally)
 
-    write = WriteBatch(recipe, tables, clock, done, is_over=stop)
+    offsets = OffsetLog(SparkFiles(spark).read_text, settings.checkpoint)
+    write = WriteBatch(recipe, tables, offsets, clock, done, is_over=stop)
     query = start(spark, settings, write)
     if settings.every is None:
         Thread(target=_drain, args=(query,), daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,10 @@ from sublet.spark.options import Leases, UseOfLeases
 
 SPAN_DEFAULT = "10m"
 """How much arrival time one batch covers. It limits a batch's size, also while the run catches up on a week."""
+
+PARTITION_BY_DEFAULT = ("arrivalDate",)
+FILE_SIZE_DEFAULT = 128 * 2**20
+"""Bytes of records' data in a file. Most readers like files of 100 MB to 1 GB."""
 
 _LIMITS = frozenset(option.name.lower() for option in OPTIONS if option.name.endswith("PerTrigger"))
 
@@ -39,6 +44,8 @@ class PipelineSettings:
     every        the time between batches; None: read what is available, then end
     options      the source's options, by Spark's names
     spark        the session's configuration
+    partition_by the columns that new tables are partitioned by, as far as they have them
+    file_size    how many bytes of records' data a file should have
     metrics_of   the application whose metrics the run puts; None: it puts none
     """
 
@@ -50,6 +57,8 @@ class PipelineSettings:
     every: timedelta | None
     options: Mapping[str, str]
     spark: Mapping[str, str]
+    partition_by: tuple[str, ...] = PARTITION_BY_DEFAULT
+    file_size: int = FILE_SIZE_DEFAULT
     metrics_of: str | None = None
 
     @property
@@ -67,6 +76,8 @@ def pipeline_settings(
     every: timedelta | None,
     options: Mapping[str, str],
     spark: Mapping[str, str],
+    partition_by: str | None = None,
+    file_size: str | None = None,
     metrics_of: str | None = None,
 ) -> PipelineSettings:
     """Checks the settings. Raises SettingsError for the first that is wrong."""
@@ -86,6 +97,8 @@ def pipeline_settings(
         every=every,
         options=source_options(options, place, available_now=every is None),
         spark=spark,
+        partition_by=PARTITION_BY_DEFAULT if partition_by is None else columns(partition_by),
+        file_size=FILE_SIZE_DEFAULT if file_size is None else size(file_size),
         metrics_of=metrics_of,
     )
 
@@ -112,6 +125,22 @@ def in_partitions(options: Mapping[str, str], slots: int) -> dict[str, str]:
     """The source's options, with a batch read in as many tasks as run at once, unless they say in how many."""
     is_given = MAX_PARTITIONS.lower() in {name.lower() for name in options}
     return {**options, **({} if is_given else {MAX_PARTITIONS: str(slots)})}
+
+
+def columns(text: str) -> tuple[str, ...]:
+    """The columns of --partition-by; empty for `none`."""
+    names = () if text == "none" else tuple(name.strip() for name in text.split(","))
+    if any(not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name in names) or len(set(names)) < len(names):
+        raise SettingsError("partition-by", text, "columns, each once, such as arrivalDate,shardId; or none")
+    return names
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as 128MB or 1GB."""
+    match = re.fullmatch(r"(\d+)(MB|GB)", text)
+    if match is None or not 1 <= (megabytes := int(match[1]) * (1024 if match[2] == "GB" else 1)) <= 16 * 1024:
+        raise SettingsError("target-file-size", text, "1MB to 16GB, such as 128MB")
+    return megabytes * 2**20
 
 
 def pairs(setting: str, texts: Sequence[str]) -> dict[str, str]:

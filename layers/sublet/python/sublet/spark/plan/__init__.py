@@ -8,5 +8,6 @@ follow           an application's checkpoints as a first offset
 sharing          a batch's limit, divided among streams
 joining          an application's leases and the query's own offsets, reconciled
 strays           which aggregates outside their shard's hash key range a batch drops
+table_positions  how far a table holds each shard, and what that leaves of a batch
 committed        a committed offset as checkpoints, and the next write to a held lease
 """

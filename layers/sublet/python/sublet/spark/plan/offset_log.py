@@ -32,17 +32,27 @@ _OFFSET_TEXT: Mapping[str, Callable[[str], str]] = {"v1": _whole, "v2": _after_n
 
 def has_offset(entry: str, wanted: Offset) -> bool | None:
     """True if the entry has this offset, for whichever source. None if the entry is in a format that is not known."""
+    found = _offsets(entry)
+    return None if found is None else offset_to_json(wanted) in map(offset_to_json, found)
+
+
+def offset_of(entry: str) -> Offset | None:
+    """The entry's first offset of ours; None if it has none, or is in a format that is not known."""
+    return next(iter(_offsets(entry) or ()), None)
+
+
+def _offsets(entry: str) -> list[Offset] | None:
     lines = entry.splitlines()
     text_of = _OFFSET_TEXT.get(lines[0].strip() if lines else "")
     if text_of is None:
         return None
-    as_json = offset_to_json(wanted)
-    return any(_offset_in(text_of(line)) == as_json for line in lines[_LINES_OF_SPARK:])
+    found = (_offset_in(text_of(line)) for line in lines[_LINES_OF_SPARK:])
+    return [offset for offset in found if offset is not None]
 
 
-def _offset_in(text: str) -> object:
+def _offset_in(text: str) -> Offset | None:
     """Returns an offset of ours without what else the text has in it; None for another source's."""
     try:
-        return offset_to_json(offset_from_json(json.loads(text)))
+        return offset_from_json(json.loads(text))
     except (ValueError, OffsetMalformed):
         return None

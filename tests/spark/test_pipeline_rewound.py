@@ -1,0 +1,242 @@
+"""`sublet pipeline` after somebody touched its checkpoint: each record once in each table, or a refusal by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sublet.spark import drain, further, positions_of, unwritten
+from sublet.spark.pipeline.running import run_pipeline
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
+from sublet.spark.pipeline.tally import PlainLines, RunTally
+from sublet.system.clock import SystemClock
+
+from infra.local import EmbeddedAws
+from tests.spark.flight_events import FlightStream
+from tests.spark.local_session import ROOT, local_session
+
+EXAMPLE = ROOT / "examples" / "pipeline"
+BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
+    with local_session(embedded_aws) as session:
+        yield session
+
+
+@pytest.fixture
+def stream(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> FlightStream:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    return FlightStream(embedded_aws.client("kinesis"), f"rewound-{os.getpid()}-{time.time_ns()}")
+
+
+class Lake:
+    """A pipeline's output and checkpoint, and what is in them."""
+
+    def __init__(self, spark: SparkSession, stream: FlightStream, folder: Path, sink: Sink) -> None:
+        self.spark, self.stream, self.sink = spark, stream, sink
+        self.output, self.checkpoint = folder / "lake", folder / "lake" / "_checkpoint"
+
+    def settings(self) -> PipelineSettings:
+        return pipeline_settings(
+            output=str(self.output),
+            checkpoint=None,
+            sink=self.sink,
+            schema=str(EXAMPLE / "flights.json"),
+            transform="carriers:tables",
+            every=None,
+            options={"stream": self.stream.name},
+            spark={},
+        )
+
+    def load(self, flights: int = 0) -> RunTally:
+        """Runs the pipeline, after that many more flights have arrived."""
+        if flights:
+            self.stream.produce(flights)
+            time.sleep(1.1)  # available is what arrived before the run began, by the second
+        tally = RunTally()
+        run_pipeline(self.spark, self.settings(), tally, PlainLines(print), SystemClock(), lambda: False)
+        return tally
+
+    def copy_checkpoint(self, to: Path) -> None:
+        shutil.copytree(self.checkpoint, to)
+
+    def restore_checkpoint(self, copy: Path) -> None:
+        shutil.rmtree(self.checkpoint)
+        shutil.copytree(copy, self.checkpoint)
+
+    def forget_batches(self, count: int) -> None:
+        """Removes the last batches from the checkpoint, as people do to have them read again."""
+        numbers = sorted(int(name.name) for name in (self.checkpoint / "commits").iterdir() if name.name.isdecimal())
+        for number in numbers[-count:]:
+            for log in ("offsets", "commits"):
+                (self.checkpoint / log / str(number)).unlink()
+                (self.checkpoint / log / f".{number}.crc").unlink(missing_ok=True)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        if self.sink is Sink.DELTA:
+            found: list[dict[str, Any]] = DeltaTable(str(self.output / table)).to_pyarrow_table().to_pylist()
+        else:
+            found = ds.dataset(self.output / table, partitioning="hive").to_table().to_pylist()
+        return found
+
+    def assert_each_once(self) -> None:
+        assert Counter(row["data"] for row in self.rows("raw")) == Counter(self.stream.produced)
+        assert sorted(row["number"] for row in self.rows("parsed")) == self.stream.numbers
+        assert sorted(row["data"] for row in self.rows("rejected")) == sorted(self.stream.misfits)
+        assert sum(row["flights"] for row in self.rows("carriers")) == len(self.stream.numbers)
+
+
+@BOTH
+def test_checkpoint_restored_from_a_copy_loses_and_repeats_nothing(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink
+) -> None:
+    lake = Lake(spark, stream, tmp_path, sink)
+    lake.load(30)
+    lake.copy_checkpoint(tmp_path / "copy")
+    lake.load(30)
+    lake.load(30)
+    before = len(stream.produced)
+    stream.produce(30)
+    time.sleep(1.1)
+    lake.restore_checkpoint(tmp_path / "copy")
+    tally = lake.load()
+    assert tally.rows["raw"] == len(stream.produced) - before, "the run says what it wrote"
+    lake.assert_each_once()
+    assert lake.load().rows["raw"] == 0
+
+
+@BOTH
+def test_checkpoint_cut_short_loses_and_repeats_nothing(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink
+) -> None:
+    lake = Lake(spark, stream, tmp_path, sink)
+    for _ in range(3):
+        lake.load(20)
+    lake.forget_batches(2)
+    lake.load(20)
+    lake.assert_each_once()
+    lake.forget_batches(1)
+    assert lake.load().rows == {"raw": 0, "parsed": 0, "rejected": 0, "carriers": 0}
+    lake.assert_each_once()
+
+
+@BOTH
+def test_checkpoint_ahead_of_the_tables_is_refused_by_name(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink
+) -> None:
+    lake = Lake(spark, stream, tmp_path, sink)
+    lake.load(20)
+    shutil.copytree(lake.output, tmp_path / "older")
+    lake.load(20)
+    newer = tmp_path / "newer"
+    lake.copy_checkpoint(newer)
+    shutil.rmtree(lake.output)
+    shutil.copytree(tmp_path / "older", lake.output)
+    lake.restore_checkpoint(newer)
+    with pytest.raises(PySparkException, match=r"setting checkpoint = .*it is ahead of table raw, which holds"):
+        lake.load(5)
+    lake.restore_checkpoint(tmp_path / "older" / "_checkpoint")
+    lake.load()
+    lake.assert_each_once()
+
+
+@BOTH
+def test_tables_that_differ_each_get_what_they_lack(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transform's new table begins with the batch that it is made of; the others hold that batch already."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "growing.py").write_text(
+        "def tables(flights):\n"
+        "    made = {'old': flights.select('number', 'shardId', 'arrivalDate')}\n"
+        "    return made | ({'new': flights.select('number')} if GROWN else {})\n"
+        "GROWN = False\n"
+    )
+    lake = Lake(spark, stream, tmp_path, sink)
+    given = lake.settings()
+
+    def load(flights: int) -> RunTally:
+        stream.produce(flights)
+        time.sleep(1.1)
+        settings = pipeline_settings(
+            output=given.output,
+            checkpoint=None,
+            sink=sink,
+            schema=given.schema,
+            transform="growing:tables",
+            every=None,
+            options={"stream": stream.name},
+            spark={},
+        )
+        tally = RunTally()
+        run_pipeline(spark, settings, tally, PlainLines(print), SystemClock(), lambda: False)
+        return tally
+
+    load(20)
+    lake.copy_checkpoint(tmp_path / "copy")
+    load(20)
+    import growing  # type: ignore[import-not-found]
+
+    growing.GROWN = True
+    lake.restore_checkpoint(tmp_path / "copy")
+    load(20)
+    assert sorted(row["number"] for row in lake.rows("old")) == stream.numbers
+    assert sorted(row["number"] for row in lake.rows("new")) == stream.numbers[20:]
+    assert sorted(row["number"] for row in lake.rows("parsed")) == stream.numbers
+
+
+def test_a_sink_of_ones_own_writes_each_row_once_after_a_restored_checkpoint(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path
+) -> None:
+    written: list[bytes] = []
+    held: dict[str, str] = {}
+
+    def write(rows: DataFrame, _batch: int) -> None:
+        new = unwritten(rows, held)
+        written.extend(bytes(row["data"]) for row in new.collect())
+        held.update(further(held, positions_of(new)))
+
+    def load(flights: int) -> None:
+        stream.produce(flights)
+        time.sleep(1.1)
+        rows = spark.readStream.format("sublet").options(stream=stream.name, availableNow="true").load()
+        drain(rows.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint")).start())
+
+    load(20)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    load(20)
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.copytree(tmp_path / "copy", tmp_path / "checkpoint")
+    load(20)
+    assert Counter(written) == Counter(stream.produced)
+
+
+def test_positions_are_ordered_by_number_and_shards_apart(spark: SparkSession) -> None:
+    """Sequence numbers differ in length, and shards of two streams may have one name."""
+    schema = "stream string, shardId string, sequenceNumber string, subSequenceNumber bigint"
+    rows = spark.createDataFrame(
+        [("a", "0", "9", 0), ("a", "0", "10", 0), ("a", "0", "10", 1), ("b", "0", "8", 4), ("a", "1", "7", 0)], schema
+    )
+    held = positions_of(rows)
+    assert held == {"a/0": "10:1", "b/0": "8:4", "a/1": "7"}
+    assert unwritten(rows, held).count() == 0
+    left = unwritten(rows, {"a/0": "10", "b/0": "8:3"}).collect()
+    assert sorted((row.stream, row.shardId, row.subSequenceNumber) for row in left) == [
+        ("a", "0", 1),
+        ("a", "1", 0),
+        ("b", "0", 4),
+    ]
+    assert further(held, {"a/0": "9", "b/0": "80"}) == {"a/0": "10:1", "b/0": "80", "a/1": "7"}

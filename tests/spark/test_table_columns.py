@@ -1,0 +1,157 @@
+"""What happens to a table when rows with other columns come: on Parquet and Delta, by the sinks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from sublet.errors import SettingsError
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.spark.pipeline.delta_tables import DeltaTables
+from sublet.spark.pipeline.file_system import SparkFiles
+from sublet.spark.pipeline.layout import Batch, Layout, write_files
+from sublet.spark.pipeline.parquet_tables import ParquetTables
+from sublet.spark.pipeline.settings import Sink
+from sublet.spark.pipeline.tables import Tables
+from sublet.spark.plan.table_positions import BatchExtent, ShardExtent
+
+from infra.local import EmbeddedAws
+from tests.spark.local_session import local_session
+
+BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
+    with local_session(embedded_aws) as session:
+        yield session
+
+
+class Sinks:
+    """Writes rows into the table `parsed`, in batches of one row, and opens the sink anew for each."""
+
+    def __init__(self, spark: SparkSession, folder: Path, sink: Sink) -> None:
+        self.spark, self.folder, self.sink, self.number = spark, folder, sink, 0
+        self.partition_by: tuple[str, ...] = ()
+
+    def opened(self) -> Tables:
+        files, layout = SparkFiles(self.spark), Layout(self.partition_by, 2**20)
+        if self.sink is Sink.DELTA:
+            return DeltaTables(files, str(self.folder), "pipeline", layout, write_files)
+        return ParquetTables(self.spark, files, str(self.folder), layout, write_files)
+
+    def write(self, *columns: str) -> None:
+        """A row of these SQL expressions."""
+        self.number += 1
+        at = Checkpoint(str(self.number))
+        extent = BatchExtent({"orders/shardId-0": ShardExtent(at, at, self.number)}, 1, 10)
+        frame = self.spark.range(1).selectExpr(*columns)
+        assert self.opened().write({"parsed": frame}, Batch(self.number, extent)) == {"parsed": 1}
+
+    def read(self) -> DataFrame:
+        """As anyone reads it, with no option."""
+        if self.sink is Sink.PARQUET:
+            return self.spark.read.parquet(str(self.folder / "parsed"))
+        table = DeltaTable(str(self.folder / "parsed"))
+        return self.spark.createDataFrame(pa.table(table.to_pyarrow_table()))
+
+    def rows(self, *columns: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self.read().orderBy("batch").select(*columns).collect()]
+
+
+@BOTH
+@pytest.mark.parametrize("partition_by", [(), ("day",)])
+def test_added_column_is_there_for_a_plain_read_and_null_in_older_rows(
+    spark: SparkSession, tmp_path: Path, sink: Sink, partition_by: tuple[str, ...]
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.partition_by = partition_by
+    table.write("1L as id", "date'2026-01-31' as day")
+    table.write("2L as id", "'NL' as country", "date'2026-01-30' as day")
+    table.write("3L as id", "date'2026-02-01' as day")
+    assert table.rows("id", "country") == [(1, None), (2, "NL"), (3, None)]
+    assert dict(table.read().dtypes)["day"] == "date"
+
+
+@BOTH
+def test_changed_type_is_refused_by_name_and_leaves_the_values_as_they_are(
+    spark: SparkSession, tmp_path: Path, sink: Sink
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.write("1L as id", "1.5D as price")
+    said = r"parsed\.price': the table has double, and these rows have decimal\(9,2\)"
+    with pytest.raises(SettingsError, match=said):
+        table.write("2L as id", "cast(3.5 as decimal(9,2)) as price")
+    table.number -= 1
+    table.write("2L as id", "3.5D as price")
+    assert table.rows("id", "price") == [(1, 1.5), (2, 3.5)]
+
+
+def test_wider_types_change_a_parquet_table_in_place(spark: SparkSession, tmp_path: Path) -> None:
+    table = Sinks(spark, tmp_path, Sink.PARQUET)
+    table.write("1 as id", "cast(1.5 as float) as weight", "cast(1.5 as decimal(9,2)) as price")
+    table.write(f"{2**40} as id", "1e300D as weight", "cast(123456789.75 as decimal(12,2)) as price")
+    table.write("3 as id", "cast(2.5 as float) as weight", "cast(2.5 as decimal(9,2)) as price")
+    assert table.rows("id", "weight", "price") == [
+        (1, 1.5, Decimal("1.50")),
+        (2**40, 1e300, Decimal("123456789.75")),
+        (3, 2.5, Decimal("2.50")),
+    ]
+    assert [kind for _, kind in table.read().select("id", "weight", "price").dtypes] == [
+        "bigint",
+        "double",
+        "decimal(12,2)",
+    ]
+
+
+def test_wider_type_is_refused_on_delta_and_rows_of_the_narrower_fit(spark: SparkSession, tmp_path: Path) -> None:
+    table = Sinks(spark, tmp_path, Sink.DELTA)
+    table.write("1L as id")
+    table.write("2 as id")
+    assert table.rows("id") == [(1,), (2,)]
+    with pytest.raises(SettingsError, match=r"parsed\.id': the table has bigint, and these rows have decimal\(20,0\)"):
+        table.write("cast(3 as decimal(20,0)) as id")
+
+
+@BOTH
+@pytest.mark.parametrize("value", ["'a/b=../c d%'", "cast(null as string)", "'Côte d''Ivoire'", "'{x}'"])
+def test_table_is_partitioned_by_any_value(spark: SparkSession, tmp_path: Path, sink: Sink, value: str) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.partition_by = ("country",)
+    table.write(f"{value} as country", "1 as id")
+    table.write(f"{value} as country", "2 as id")
+    [expected] = spark.range(1).selectExpr(f"{value} as country").collect()
+    assert table.rows("country", "id") == [(expected.country, 1), (expected.country, 2)]
+    if sink is Sink.DELTA:
+        assert DeltaTable(str(tmp_path / "parsed")).metadata().partition_columns == ["country"]
+
+
+@BOTH
+def test_table_keeps_the_partitions_that_it_was_made_with(spark: SparkSession, tmp_path: Path, sink: Sink) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.write("1 as id", "'a' as country")
+    table.partition_by = ("country",)
+    table.write("2 as id", "'b' as country")
+    assert table.rows("id", "country") == [(1, "a"), (2, "b")]
+    assert not list((tmp_path / "parsed").rglob("country=*"))
+
+
+@BOTH
+def test_batch_without_rows_for_a_table_moves_its_positions_all_the_same(
+    spark: SparkSession, tmp_path: Path, sink: Sink
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    batch = Batch(0, BatchExtent({"orders/shardId-0": ShardExtent(Checkpoint("1"), Checkpoint("9"), 0)}, 5, 50))
+    none = spark.range(1).selectExpr("id").where("id < 0")
+    assert table.opened().write({"parsed": none}, batch) == {"parsed": 0}
+    held = table.opened().positions("parsed")
+    assert str(held.shards["orders/shardId-0"].checkpoint) == "9"
+    table.number = 9
+    table.write("1L as id")
+    assert table.rows("id") == [(1,)]

@@ -1,0 +1,119 @@
+"""How far a table holds the stream, and what of a batch is beyond that."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sublet.errors import SettingsError
+from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.stream_identity import StreamIdentity
+from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset, Unread, to_millis
+from sublet.spark.plan.table_positions import (
+    KEPT_MILLIS,
+    BatchExtent,
+    Reached,
+    ShardExtent,
+    TablePositions,
+    bounded,
+    refuse_gap,
+)
+
+CREATED = datetime(2026, 1, 31, tzinfo=UTC)
+NOW = 1795227170308
+
+
+def extent(arrived: int = NOW, **shards: tuple[int, int]) -> BatchExtent:
+    """The rows of a batch, from one sequence number to another by shard."""
+    return BatchExtent(
+        {
+            f"orders/{name}": ShardExtent(Checkpoint(str(first)), Checkpoint(str(last)), arrived)
+            for name, (first, last) in shards.items()
+        }
+    )
+
+
+def offset(created: datetime = CREATED, **shards: Position) -> Offset:
+    identity = StreamIdentity("arn:aws:kinesis:us-east-1:123456789012:stream/orders", created)
+    return Offset({None: StreamOffset("orders", identity, {name: ShardOffset(at) for name, at in shards.items()})})
+
+
+def held(**shards: int) -> TablePositions:
+    return TablePositions({f"orders/{name}": Reached(Checkpoint(str(at)), NOW) for name, at in shards.items()})
+
+
+def at(positions: TablePositions) -> dict[str, str]:
+    return {name.partition("/")[2]: str(shard.checkpoint) for name, shard in positions.shards.items()}
+
+
+def test_batch_moves_the_positions_of_its_shards_and_never_back() -> None:
+    moved = held(a=5, b=90).advanced(extent(a=(6, 10), b=(70, 80), c=(1, 1)))
+    assert at(moved) == {"a": "10", "b": "90", "c": "1"}
+    assert moved.advanced(extent(a=(6, 10))) is moved
+
+
+def test_cut_names_the_shards_of_which_rows_are_held() -> None:
+    assert held(a=5, b=10, c=99).cut(extent(a=(6, 10), b=(10, 12), c=(7, 8), d=(1, 2))) == {
+        "orders/b": "10",
+        "orders/c": "99",
+    }
+
+
+def test_end_of_a_batch_counts_also_without_rows() -> None:
+    """The last record of a range may be one that is dropped, and then the next batch begins after it."""
+    end = offset(a=ReadTo("9"), b=ReadTo("7", last_sub_sequence_number=4), c=Unread(), d=Ended())
+    moved = held(a=5).advanced(bounded(extent(a=(6, 8)), None, end))
+    assert at(moved) == {"a": "9", "b": "7:4"}
+
+
+@pytest.mark.parametrize(
+    ("begin", "shard"),
+    [
+        ({"a": ReadTo("6")}, "orders/a"),
+        ({"a": ReadTo("5", sub_sequence_number=2)}, "orders/a"),
+        ({"a": ReadTo("5"), "b": ReadTo("1")}, "orders/b"),
+        ({"a": ReadTo("5", last_sub_sequence_number=3)}, None),
+        ({"a": ReadTo("4")}, None),
+        ({"a": Ended(), "b": Unread()}, None),
+    ],
+)
+def test_batch_that_begins_beyond_the_table_is_a_gap(begin: dict[str, Position], shard: str | None) -> None:
+    batch = bounded(extent(a=(8, 9)), offset(**begin), offset(a=ReadTo("9")))
+    assert held(a=5).gap(batch) == shard
+    assert TablePositions().gap(batch) is None, "a new table begins anywhere"
+
+
+def test_nothing_is_a_gap_while_the_checkpoint_cannot_be_read() -> None:
+    assert held(a=5).gap(extent(a=(8, 9))) is None
+
+
+def test_refusal_of_a_gap_names_the_table_and_both_positions() -> None:
+    batch = bounded(extent(a=(8, 9)), offset(a=ReadTo("7")), offset(a=ReadTo("9")))
+    with pytest.raises(
+        SettingsError, match=r"ahead of table raw, which holds orders/a up to 5, but batch 3 .* after 7"
+    ):
+        refuse_gap("raw", held(a=5), batch, "lake/_checkpoint", 3)
+    refuse_gap("raw", held(a=7), batch, "lake/_checkpoint", 3)
+
+
+def test_recreated_stream_is_another_although_its_shards_have_the_same_names() -> None:
+    before = held(a=90).advanced(bounded(extent(a=(91, 91)), None, offset(a=ReadTo("91"))))
+    again = bounded(extent(a=(1, 2)), None, offset(CREATED + timedelta(days=1), a=ReadTo("2")))
+    assert before.cut(again) == {}
+    after = before.advanced(again)
+    assert at(after) == {"a": "2"}
+    assert after.created == {"orders": to_millis(CREATED + timedelta(days=1))}
+
+
+def test_shard_is_forgotten_when_no_retention_reaches_back_to_it() -> None:
+    old = held(a=5, b=6)
+    end = offset(a=ReadTo("5"), c=ReadTo("9"))
+    soon = old.advanced(bounded(extent(NOW + KEPT_MILLIS - 1, c=(1, 9)), None, end))
+    assert at(soon) == {"a": "5", "b": "6", "c": "9"}
+    late = old.advanced(bounded(extent(NOW + KEPT_MILLIS, c=(1, 9)), None, end))
+    assert at(late) == {"a": "5", "c": "9"}, "an open shard stays, however idle"
+
+
+def test_positions_round_trip() -> None:
+    before = held(a=90).advanced(bounded(extent(a=(91, 91)), None, offset(a=ReadTo("91", last_sub_sequence_number=3))))
+    assert TablePositions.from_value(before.to_value()) == before
