@@ -131,7 +131,7 @@ class DiesBeforePublishing(IcebergTables):
         super()._publish(name, reached, number, wap_id)
 
 
-def test_iceberg_tables_keep_their_positions_through_maintenance_and_a_restored_checkpoint(
+def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
     iceberg: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     stream = FlightStream(embedded_aws.client("kinesis"), f"kept-{os.getpid()}")
