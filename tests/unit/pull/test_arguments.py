@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sublet import Consumer, aio
@@ -47,5 +48,6 @@ def test_a_setting_may_be_given_as_text(made: type[Consumer | aio.Consumer]) -> 
 def test_argument_that_would_do_nothing_here_is_refused(
     made: type[Consumer | aio.Consumer], name: str, says: str
 ) -> None:
+    given: dict[str, Any] = {name: 3}
     with pytest.raises(SettingsError, match=says):
-        made("audit", "orders", **{name: 3})
+        made("audit", "orders", **given)
