@@ -108,6 +108,9 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "sqs:GetQueueAttributes": TAKES_BACK,
         "sns:Publish": SETS_ASIDE,
     },
+    ("operate/aws/deployed.py", ""): dict.fromkeys(
+        ("dynamodb:DescribeTable", "cloudwatch:GetDashboard"), OF_THE_PROGRAM
+    ),
     ("operate/aws/figures.py", ""): {"cloudwatch:GetMetricData": OF_THE_PROGRAM},
     ("operate/aws/inspection.py", ""): dict.fromkeys(
         (
