@@ -12,11 +12,14 @@ from aws_cdk import App, Duration, Environment, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
 from sublet_cdk import KinesisConsumerService
 
 
 def orders(stack: Stack, vpc: ec2.IVpc, stream: kinesis.IStream) -> KinesisConsumerService:
     """Runs at least two tasks, and up to one for each of eight shards, all but the first on Spot."""
+    alarms = sns.Topic(stack, "Alarms", enforce_ssl=True)
+    alarms.add_subscription(subscriptions.EmailSubscription("orders-team@example.com"))
     return KinesisConsumerService(
         stack,
         "Orders",
@@ -29,7 +32,7 @@ def orders(stack: Stack, vpc: ec2.IVpc, stream: kinesis.IStream) -> KinesisConsu
         max_tasks=8,
         scale_out_lag=Duration.minutes(2),
         spot=True,
-        alarm_topic=sns.Topic(stack, "Alarms", enforce_ssl=True),
+        alarm_topic=alarms,
         outputs=True,
     )
 

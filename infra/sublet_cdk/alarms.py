@@ -20,6 +20,7 @@ from sublet_cdk.alarm_definitions import alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarm_texts import Subject, Told, cloudwatch_console, notification
+from sublet_cdk.alarm_topic import let_cloudwatch_publish, warn_of_nobody
 from sublet_cdk.set_aside_alarm import SetAsideQueue, set_aside_alarm
 from sublet_cdk.stream_alarms import stream_alarms
 
@@ -217,7 +218,10 @@ def create_alarms(
     scope: Construct, specs: Mapping[str, AlarmSpec], topic: sns.ITopic | None
 ) -> Mapping[str, cloudwatch.Alarm]:
     alarms = {name: _alarm(scope, name, spec) for name, spec in specs.items()}
-    if topic is not None:
+    if topic is None:
+        warn_of_nobody(scope, alarms.values())
+    else:
+        let_cloudwatch_publish(topic)
         tell = actions.SnsAction(topic)
         for alarm in alarms.values():
             alarm.add_alarm_action(tell)

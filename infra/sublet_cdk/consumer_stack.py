@@ -19,11 +19,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.settings import SIGHTINGS_SUFFIX
 from sublet.settings.keywords import WorkerKeywords
 from sublet_cdk import roles
+from sublet_cdk.alarm_topic import topic_of
 from sublet_cdk.consumer_settings import setting_names
 from sublet_cdk.context import context_of, is_true, number, one_of, required, stream_arn, texts_by_name
 from sublet_cdk.dependencies import LAYER
@@ -54,7 +54,8 @@ CONTEXT = {
     "name); false (default)",
     "on_failure": "the ARN of a queue, a topic, or a bucket with or without /prefix, for records that are set aside",
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
-    "alarm_topic_arn": "an SNS topic for the alarms",
+    "alarm_topic_arn": "an existing SNS topic for the alarms",
+    "alarm_email": "an address for the alarms, which gets a mail to confirm, of a topic that the stack creates",
     "monitoring": "full (default), or none: neither alarms nor a dashboard",
     "dashboard_name": "another than <application>-sublet, which is taken if another region has the application",
     "removal": "retain (default) or destroy: the tables and a created stream, with the stack",
@@ -144,7 +145,7 @@ class ConsumerStack(Stack):
         )
 
     def _properties(self) -> dict[str, Any]:
-        application, topic = self.context["application"], self.context.get("alarm_topic_arn")
+        application = self.context["application"]
         architectures = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
         traced = is_true(self.context, "tracing", default=False)
         storage, vpc = number(self.context, "ephemeral_storage"), self.context.get("vpc_id")
@@ -167,7 +168,7 @@ class ConsumerStack(Stack):
             "on_failure": self.context.get("on_failure"),
             **{name: self._key(name) for name in ("stream_key", "lease_table_key", "on_failure_key")},
             "worker_environment": texts_by_name(self.context, "handler_environment"),
-            "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
+            "alarm_topic": topic_of(self, self.context.get("alarm_topic_arn"), self.context.get("alarm_email")),
             "monitoring": self.context["monitoring"],
             "dashboard_name": self.context.get("dashboard_name"),
             "deployment_check": is_true(self.context, "deployment_check", default=True),

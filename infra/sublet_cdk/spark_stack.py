@@ -17,11 +17,11 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 from sublet.settings import StartPosition
 from sublet.spark.options import Leases
 from sublet.spark.pipeline.settings import Sink
+from sublet_cdk.alarm_topic import topic_of
 from sublet_cdk.context import context_of, number, one_of, required, stream_arn, texts_by_name
 from sublet_cdk.spark_job import RELEASE
 from sublet_cdk.spark_pipeline import SparkPipeline
@@ -59,7 +59,8 @@ CONTEXT = {
     "stream_key_arn": "the stream's KMS key, if it is your own",
     "bucket_key_arn": "the bucket's KMS key, if it is your own",
     "lease_table_key_arn": "the KMS key of the lease table of `application`",
-    "alarm_topic_arn": "an SNS topic for the alarms",
+    "alarm_topic_arn": "an existing SNS topic for the alarms",
+    "alarm_email": "an address for the alarms, which gets a mail to confirm, of a topic that the stack creates",
     "monitoring": "full (default), or none: no alarms",
 }
 """Context keys."""
@@ -119,12 +120,11 @@ class PipelineStack(Stack):
         } | ({"executors_max": executors} if executors is not None else {})
 
     def _resources(self) -> dict[str, Any]:
-        topic = self.context.get("alarm_topic_arn")
         return {
             "vpc": ec2.Vpc.from_lookup(self, "Network", vpc_id=self.context["vpc_id"]),
             "vpc_subnets": one_of(self.context, "vpc_subnets", SUBNETS),
             **{name: self._key(name) for name in ("stream_key", "bucket_key", "lease_table_key")},
-            "alarm_topic": sns.Topic.from_topic_arn(self, "Alarms", topic) if topic else None,
+            "alarm_topic": topic_of(self, self.context.get("alarm_topic_arn"), self.context.get("alarm_email")),
         }
 
     def _key(self, name: str) -> kms.IKey | None:

@@ -14,7 +14,7 @@ from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.inspection import AwsInspection
 from sublet.operate.inspection import Inspection
 from sublet.operate.memory_inspection import MemoryInspection
-from sublet.operate.rules.examination import Executions, QuotaUsage, ThrottledCounts, Volume
+from sublet.operate.rules.examination import Executions, QuotaUsage, Subscribers, ThrottledCounts, Volume
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
@@ -25,6 +25,7 @@ from tests.contract.dynamodb_tables import create_table
 MINUTE = timedelta(minutes=1)
 SHARD = "shardId-000000000000"
 ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/events"
+TOPIC = "arn:aws:sns:us-east-1:123456789012:alarms"
 SETTINGS = Settings(application="orders", stream="events", stream_arn=ARN)
 
 
@@ -117,7 +118,7 @@ def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInsp
     assert inspection.incoming_by_shard(asked, 15 * MINUTE) == {SHARD: Volume(1, 0)}
 
 
-def test_inspection_lists_alarms_in_alarm_with_their_mentions(inspection: AwsInspection) -> None:
+def test_inspection_lists_alarms_with_their_mentions_and_who_is_notified(inspection: AwsInspection) -> None:
     cloudwatch: Any = boto3.client("cloudwatch")
     common: dict[str, Any] = {
         "EvaluationPeriods": 1,
@@ -141,10 +142,44 @@ def test_inspection_lists_alarms_in_alarm_with_their_mentions(inspection: AwsIns
     cloudwatch.put_metric_alarm(AlarmName="fine", Statistic="Maximum", Period=60, **metric, **common)
     for name in ("plain", "math", "query"):
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="one point")
+    topic = boto3.client("sns").create_topic(Name="alarms")["TopicArn"]
+    muted: dict[str, Any] = {"AlarmActions": [topic], **metric, **common}
+    cloudwatch.put_metric_alarm(AlarmName="heard", Statistic="Maximum", Period=60, **muted)
+    cloudwatch.put_metric_alarm(AlarmName="muted", Statistic="Maximum", Period=60, ActionsEnabled=False, **muted)
     found = {alarm.name: alarm for alarm in inspection.alarms()}
-    assert set(found) == {"plain", "math", "query"}
+    assert {name for name, alarm in found.items() if alarm.rings} == {"plain", "math", "query"}
+    assert {name: alarm.actions for name, alarm in found.items() if alarm.actions} == {"heard": (topic,)}
     assert found["plain"].reason == "one point"
     assert all("orders" in alarm.mentions for alarm in found.values())
+
+
+def test_composite_alarm_has_its_rule_and_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    inspection = AwsInspection(SETTINGS, ARN)
+    page = {
+        "AlarmName": "page",
+        "AlarmRule": 'ALARM("orders-Lagging")',
+        "StateValue": "OK",
+        "ActionsEnabled": True,
+        "AlarmActions": [TOPIC],
+    }
+    with Stubber(inspection._cloudwatch) as stubber:
+        asked = {"AlarmTypes": ["MetricAlarm", "CompositeAlarm"]}
+        stubber.add_response("describe_alarms", {"CompositeAlarms": [page]}, asked)
+        (found,) = inspection.alarms()
+    assert (found.rule, found.actions, found.rings) == ('ALARM("orders-Lagging")', (TOPIC,), False)
+
+
+def test_subscriptions_of_a_topic_are_counted_or_the_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    inspection = AwsInspection(SETTINGS, ARN)
+    with Stubber(inspection._sns) as stubber:
+        counted = {"SubscriptionsConfirmed": "2", "SubscriptionsPending": "1"}
+        stubber.add_response("get_topic_attributes", {"Attributes": counted}, {"TopicArn": TOPIC})
+        assert inspection.subscribers(TOPIC) == Subscribers(2, 1)
+        stubber.add_client_error("get_topic_attributes", "AuthorizationError")
+        with pytest.raises(CheckRefused, match="these credentials lack sns:GetTopicAttributes"):
+            inspection.subscribers(TOPIC)
 
 
 def test_inspection_lists_registered_consumers_and_whether_they_subscribe(inspection: AwsInspection) -> None:

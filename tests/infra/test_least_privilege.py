@@ -116,7 +116,12 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         (
             *("kinesis:GetShardIterator", "kinesis:GetRecords", "kinesis:ListStreamConsumers"),
             *("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
-            *("cloudwatch:DescribeAlarms", "states:ListExecutions", "lambda:GetAccountSettings"),
+            *(
+                "cloudwatch:DescribeAlarms",
+                "sns:GetTopicAttributes",
+                "states:ListExecutions",
+                "lambda:GetAccountSettings",
+            ),
         ),
         OF_THE_PROGRAM,
     ),

@@ -19,12 +19,13 @@ from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.rules.doctor import Check, Finding, Severity, findings
 from sublet.operate.rules.doctor_account import RULES, shard_quota, throttling
 from sublet.operate.rules.examination import (
+    DeployedAlarm,
     Examination,
     Executions,
     NotKnown,
     QuotaUsage,
     RegisteredConsumer,
-    RingingAlarm,
+    Subscribers,
     ThrottledCounts,
     Volume,
 )
@@ -41,6 +42,7 @@ from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
 AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:given-up"
 
 
@@ -193,7 +195,8 @@ def everything_wrong() -> Examination:
         denied_reads=("kinesis:GetRecords",),
         denied_writes=("dynamodb:PutItem on orders",),
         denied_roles={WORKER: ("kinesis:GetRecords on orders",)},
-        alarms=(RingingAlarm("orders-ShardUnread", healthy.at, "one point"),),
+        alarms=(DeployedAlarm("orders-ShardUnread", healthy.at, "one point", actions=(TOPIC,)),),
+        subscribers={TOPIC: Subscribers(0, 1)},
         consumers=CONSUMERS,
         executions=Executions(3, healthy.at - timedelta(minutes=5)),
         concurrency=QuotaUsage(950, 1000),
@@ -208,6 +211,7 @@ def test_doctor_gives_each_check_its_severity() -> None:
         Check.CONSUMERS,
         Check.EXECUTIONS,
         Check.CONCURRENCY,
+        Check.SUBSCRIBERS,
     }
     spared = {
         Check.STREAM,
@@ -227,6 +231,7 @@ def test_doctor_gives_each_check_its_severity() -> None:
     ("method", "check"),
     [
         ("alarms", Check.ALARMS),
+        ("subscribers", Check.SUBSCRIBERS),
         ("consumers", Check.CONSUMERS),
         ("throttled", Check.THROTTLED),
         ("incoming_by_shard", Check.HOT_SHARDS),
@@ -236,7 +241,8 @@ def test_doctor_gives_each_check_its_severity() -> None:
     ],
 )
 def test_a_refused_question_is_named_and_hides_no_other(method: str, check: Check) -> None:
-    inspection = MemoryInspection(refuses=frozenset({method}), registered=CONSUMERS)
+    heard = DeployedAlarm("orders-Lagging", None, "", rings=False, actions=(TOPIC,))
+    inspection = MemoryInspection(refuses=frozenset({method}), registered=CONSUMERS, deployed_alarms=[heard])
     examined = examined_world(inspection=inspection, on_failure=QUEUE)
     not_well = severities(examined)
     assert not_well[check] is Severity.NOT_CHECKED
@@ -412,18 +418,67 @@ def test_four_fifths_of_the_shard_quota_are_a_warning(open_shards: int, severity
 @pytest.mark.parametrize(
     ("alarm", "concerns"),
     [
-        (RingingAlarm("any", None, "", frozenset({"orders"})), True),
-        (RingingAlarm("any", None, "", frozenset({"events"})), True),
-        (RingingAlarm("orders-ShardUnread", None, ""), True),
-        (RingingAlarm("any", None, "", frozenset({"orders-lease-workers"})), True),
-        (RingingAlarm("sublet-orders-Alarms7", None, ""), True),
-        (RingingAlarm("orders2-ShardUnread", None, "", frozenset({"orders2"})), False),
-        (RingingAlarm("billing", None, ""), False),
+        (DeployedAlarm("any", None, "", frozenset({"orders"})), True),
+        (DeployedAlarm("any", None, "", frozenset({"events"})), True),
+        (DeployedAlarm("orders-ShardUnread", None, ""), True),
+        (DeployedAlarm("any", None, "", frozenset({"orders-lease-workers"})), True),
+        (DeployedAlarm("sublet-orders-Alarms7", None, ""), True),
+        (DeployedAlarm("orders2-ShardUnread", None, "", frozenset({"orders2"})), False),
+        (DeployedAlarm("billing", None, ""), False),
     ],
 )
-def test_doctor_counts_alarms_of_the_application_and_its_stream_alone(alarm: RingingAlarm, concerns: bool) -> None:
-    examined = examined_world(inspection=MemoryInspection(ringing=[alarm]))
+def test_doctor_counts_alarms_of_the_application_and_its_stream_alone(alarm: DeployedAlarm, concerns: bool) -> None:
+    examined = examined_world(inspection=MemoryInspection(deployed_alarms=[alarm]))
     assert (Check.ALARMS in severities(examined)) is concerns
+
+
+QUIET = DeployedAlarm("orders-Lagging", None, "", rings=False)
+HEARD = DeployedAlarm("orders-DataGap", None, "", rings=False, actions=(TOPIC,))
+COMPOSITE = DeployedAlarm("page", None, "", rings=False, actions=(TOPIC,), rule='ALARM("orders-Lagging")')
+OF_THE_STREAM = DeployedAlarm("theirs", None, "", frozenset({"events"}), rings=False)
+
+
+@pytest.mark.parametrize(
+    ("alarms", "says"),
+    [
+        ([QUIET], "the application has 1, and none would notify anybody"),
+        ([QUIET, HEARD], "the application has 2, and only 1, not orders-Lagging, would notify anybody"),
+        ([QUIET, COMPOSITE], None),
+        ([HEARD], None),
+        ([OF_THE_STREAM], None),
+        ([], None),
+    ],
+)
+def test_doctor_says_that_alarms_reach_nobody(alarms: list[DeployedAlarm], says: str | None) -> None:
+    examined = examined_world(inspection=replace(MEASURED, deployed_alarms=alarms))
+    (finding,) = found(examined)[Check.ALARMS]
+    assert finding.severity is (Severity.WELL if says is None else Severity.WARNING)
+    if says is not None:
+        assert finding.what == says
+        assert "--alarm-email" in finding.then
+
+
+@pytest.mark.parametrize(
+    ("subscribers", "severity", "then"),
+    [
+        (Subscribers(1), Severity.WELL, ""),
+        (Subscribers(0, 1), Severity.WARNING, "Click the link in the mail that AWS has sent."),
+        (Subscribers(0), Severity.WARNING, "Subscribe an address to it."),
+    ],
+)
+def test_doctor_says_that_nobody_has_subscribed_to_the_alarms_topic(
+    subscribers: Subscribers, severity: Severity, then: str
+) -> None:
+    inspection = replace(MEASURED, deployed_alarms=[HEARD], topics={TOPIC: subscribers})
+    (finding,) = found(examined_world(inspection=inspection))[Check.SUBSCRIBERS]
+    assert (finding.severity, finding.then) == (severity, then)
+
+
+def test_doctor_asks_about_topics_alone_and_about_each_once() -> None:
+    function = "arn:aws:lambda:eu-west-1:123456789012:function:page"
+    alarms = [HEARD, replaced(HEARD, name="orders-Lagging", actions=(TOPIC, function))]
+    examined = examined_world(inspection=replace(MEASURED, deployed_alarms=alarms))
+    assert examined.subscribers == {TOPIC: Subscribers(1)}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,12 @@ def test_options_and_settings_are_context_and_the_rest_is_cdks(npx: Path) -> Non
     ]
 
 
+def test_address_for_the_alarms_is_context(npx: Path) -> None:
+    command = cdk_command(parser().parse_args([*GIVEN, "--alarm-email", "team@example.com"]))
+    (context,) = [word for word in command if word.startswith("sublet={")]
+    assert json.loads(context.removeprefix("sublet="))["alarm_email"] == "team@example.com"
+
+
 def test_deploy_exits_with_cdks_code(npx: Path) -> None:
     assert main(GIVEN) == 3
 

@@ -25,7 +25,7 @@ _THROTTLED = frozenset(
 CONDITION_FAILED = "ConditionalCheckFailedException"
 """How DynamoDB refuses a conditional write; an expected answer."""
 
-ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"})
+ACCESS_DENIED = frozenset({"AccessDeniedException", "AccessDenied", "AuthorizationError", "UnauthorizedOperation"})
 
 
 def code_of(error: ClientError) -> str:

@@ -13,7 +13,8 @@ from sublet.engine.manager.memory_sightings import MemorySightingStore
 from sublet.errors import AwsNotConfigured, LeaseTableNotFound, StreamError, StreamNotAdopted, SubletError
 from sublet.operate.inspection import Inspection
 from sublet.operate.positions.seek import check_stream, opens
-from sublet.operate.rules.examination import Examination, Known, NotKnown, Volume
+from sublet.operate.rules.doctor_account import concerning, topics
+from sublet.operate.rules.examination import DeployedAlarm, Examination, Known, NotKnown, Subscribers, Volume
 from sublet.operate.rules.role_needs import Runtime, needs_of
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
 from sublet.operate.status_watch import Watch
@@ -107,9 +108,11 @@ class Doctor:
     def _of_all(self) -> dict[str, Any]:
         """Returns the answers about the account and the application, by their fields."""
         inspection, on_failure = self.inspection, self.settings.on_failure
+        alarms = known(inspection.alarms)
         return {
             "denied_writes": known(inspection.denied_writes) if self.asks_writes else None,
-            "alarms": known(inspection.alarms),
+            "alarms": alarms,
+            "subscribers": self._subscribers(alarms),
             "limits": known(self.account.limits),
             "executions": known(inspection.executions),
             "concurrency": known(inspection.concurrency),
@@ -216,8 +219,14 @@ class Doctor:
     def _set_aside(self, destination: str) -> Known[SetAsideWaiting | None]:
         return known(lambda: self.inspection.set_aside(destination))
 
+    def _subscribers(self, alarms: Known[Sequence[DeployedAlarm]]) -> Known[Mapping[str, Subscribers]]:
+        if isinstance(alarms, NotKnown):
+            return alarms
+        ours = concerning(alarms, self.settings.application, self.settings.stream)
+        return known(lambda: {arn: self.inspection.subscribers(arn) for arn in topics(ours)})
 
-ABOUT_ALL = ("denied_writes", "alarms", "limits", "executions", "concurrency", "set_aside")
+
+ABOUT_ALL = ("denied_writes", "alarms", "subscribers", "limits", "executions", "concurrency", "set_aside")
 
 
 def _answers_about_all(examined: Examination) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Protocol
 
 from sublet.operate.rules.examination import (
+    DeployedAlarm,
     Executions,
     QuotaUsage,
     RegisteredConsumer,
-    RingingAlarm,
+    Subscribers,
     ThrottledCounts,
     Volume,
 )
@@ -67,8 +68,10 @@ class Inspection(Protocol):
         resources. A condition that depends on the request counts as met.
         """
 
-    def alarms(self) -> Sequence[RingingAlarm]:
-        """All alarms of the account and region that are in ALARM."""
+    def alarms(self) -> Sequence[DeployedAlarm]:
+        """All alarms of the account and region."""
+
+    def subscribers(self, topic_arn: str) -> Subscribers: ...
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
         """All consumers that are registered with the stream, and whether each has subscribed in the last hour,

@@ -8,10 +8,11 @@ from datetime import timedelta
 
 from sublet.errors import CheckRefused
 from sublet.operate.rules.examination import (
+    DeployedAlarm,
     Executions,
     QuotaUsage,
     RegisteredConsumer,
-    RingingAlarm,
+    Subscribers,
     ThrottledCounts,
     Volume,
 )
@@ -37,7 +38,8 @@ class MemoryInspection:
     lacks_writes: Sequence[str] = ()
     roles: DeployedRoles | None = None
     roles_lack: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    ringing: Sequence[RingingAlarm] = ()
+    deployed_alarms: Sequence[DeployedAlarm] = ()
+    topics: Mapping[str, Subscribers] = field(default_factory=dict)
     registered: Sequence[RegisteredConsumer] = ()
     started: Executions | None = None
     used: QuotaUsage = UNUSED
@@ -85,9 +87,13 @@ class MemoryInspection:
         lacks = self.roles_lack.get(role, frozenset())
         return [f"{action} on {need.resource}" for need in needs for action in need.actions if action in lacks]
 
-    def alarms(self) -> Sequence[RingingAlarm]:
+    def alarms(self) -> Sequence[DeployedAlarm]:
         self._check("alarms")
-        return self.ringing
+        return self.deployed_alarms
+
+    def subscribers(self, topic_arn: str) -> Subscribers:
+        self._check("subscribers")
+        return self.topics.get(topic_arn, Subscribers(1))
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
         self._check("consumers")

@@ -24,10 +24,11 @@ from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.role_permissions import PROMPT, WINDOW, functions_of, lacking, roles_of
 from sublet.operate.aws.waiting_set_aside import waiting_set_aside
 from sublet.operate.rules.examination import (
+    DeployedAlarm,
     Executions,
     QuotaUsage,
     RegisteredConsumer,
-    RingingAlarm,
+    Subscribers,
     ThrottledCounts,
     Volume,
 )
@@ -86,6 +87,10 @@ class AwsInspection:
     @cached_property
     def _dynamodb(self) -> Any:
         return clients.dynamodb_client(*self._connection)
+
+    @cached_property
+    def _sns(self) -> Any:
+        return clients.sns_client(self._connection.region, self._connection.session)
 
     @property
     def _figures(self) -> CloudWatchFigures:
@@ -185,16 +190,21 @@ class AwsInspection:
         with asking("iam:SimulatePrincipalPolicy"):
             return lacking(clients.iam_client(*self._connection), role, needs)
 
-    def alarms(self) -> Sequence[RingingAlarm]:
+    def alarms(self) -> Sequence[DeployedAlarm]:
         with asking("cloudwatch:DescribeAlarms"):
             pages = self._cloudwatch.get_paginator("describe_alarms").paginate(
-                StateValue="ALARM", AlarmTypes=["MetricAlarm", "CompositeAlarm"]
+                AlarmTypes=["MetricAlarm", "CompositeAlarm"]
             )
             return [
                 _alarm(item)
                 for page in pages
                 for item in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
             ]
+
+    def subscribers(self, topic_arn: str) -> Subscribers:
+        with asking("sns:GetTopicAttributes"):
+            found = self._sns.get_topic_attributes(TopicArn=topic_arn)["Attributes"]
+            return Subscribers(int(found["SubscriptionsConfirmed"]), int(found["SubscriptionsPending"]))
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
         with asking("kinesis:ListStreamConsumers"):
@@ -261,14 +271,17 @@ class AwsInspection:
             return waiting_set_aside(destination, self._figures)
 
 
-def _alarm(item: Mapping[str, Any]) -> RingingAlarm:
+def _alarm(item: Mapping[str, Any]) -> DeployedAlarm:
     queries = item.get("Metrics", ())
     metrics = [item, *(each.get("MetricStat", {}).get("Metric", {}) for each in queries)]
     dimensions = [dimension["Value"] for metric in metrics for dimension in metric.get("Dimensions") or ()]
     quoted = [text for each in queries for text in QUOTED.findall(each.get("Expression", ""))]
-    return RingingAlarm(
+    return DeployedAlarm(
         item["AlarmName"],
         item.get("StateUpdatedTimestamp"),
         item.get("StateReason", ""),
         frozenset([*dimensions, *quoted]),
+        rings=item["StateValue"] == "ALARM",
+        actions=tuple(item.get("AlarmActions", ())) if item.get("ActionsEnabled", True) else (),
+        rule=item.get("AlarmRule", ""),
     )

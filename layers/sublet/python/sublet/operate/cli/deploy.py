@@ -36,13 +36,16 @@ existing_sightings_table decide otherwise. Without permission to look it says wh
 EXAMPLES = """\
 example:
   sublet {name} --application orders-audit --stream-arn arn:aws:kinesis:eu-west-1:123456789012:stream/orders \\
-      --handler-code handlers --handler orders:handle --set mode=continuous --set window=5m"""
+      --handler-code handlers --handler orders:handle --alarm-email orders-team@example.com \\
+      --set mode=continuous --set window=5m"""
 
 OPTIONS = {
     "application": "the consumer group: it names the lease table and the stack",
     "stream_arn": "an existing stream; without it the stack makes one, unless --set streams=... names several",
     "handler_code": "the folder of the handler's module; its requirements.txt is installed for Lambda",
     "handler": "module:function",
+    "alarm_email": "who is notified of alarms: an address, which gets a mail to confirm (--set alarm_topic_arn=... for "
+    "your own topic)",
 }
 
 ARN_PARTS = 6

@@ -47,6 +47,7 @@ class Check(StrEnum):
     EXECUTIONS = "executions"
     CONCURRENCY = "concurrency"
     ALARMS = "alarms"
+    SUBSCRIBERS = "alarms' subscribers"
     SET_ASIDE = "set aside"
 
 

@@ -11,10 +11,11 @@ from sublet.decisions.status.fleet_status import FleetStatus
 from sublet.operate.rules.doctor import Check, DoctorRule, RuleFinding, Severity, bad, warning, well
 from sublet.operate.rules.doctor_leases import RULES as LEASE_RULES
 from sublet.operate.rules.examination import (
+    DeployedAlarm,
     Executions,
     QuotaUsage,
     RegisteredConsumer,
-    RingingAlarm,
+    Subscribers,
     ThrottledCounts,
     Volume,
 )
@@ -168,16 +169,53 @@ def concurrency(usage: QuotaUsage, found: Executions | None) -> Iterator[RuleFin
         yield warning(text, "Lease workers may be throttled: ask for a higher quota, or reserve concurrency for them.")
 
 
-def alarms(ringing: Sequence[RingingAlarm], application: str, stream: str) -> Iterator[RuleFinding]:
-    ours = [alarm for alarm in ringing if _concerns(alarm, application, stream)]
-    for alarm in ours:
+def alarms(deployed: Sequence[DeployedAlarm], application: str, stream: str) -> Iterator[RuleFinding]:
+    ours = concerning(deployed, application, stream)
+    ringing = [alarm for alarm in ours if alarm.rings]
+    own = concerning(deployed, application, application)  # others may watch the stream in their own way
+    mute = [alarm for alarm in own if not _is_heard(alarm, deployed)]
+    if mute:
+        which = "none" if len(mute) == len(own) else f"only {len(own) - len(mute)}, not {mute[0].name},"
+        yield warning(
+            f"the application has {len(own)}, and {which} would notify anybody",
+            "Deploy with an address (`sublet deploy --alarm-email`) or a topic (alarm_topic).",
+        )
+    for alarm in ringing:
         since = "" if alarm.since is None else f" since {alarm.since:%Y-%m-%dT%H:%M:%SZ}"
         yield bad(f"in ALARM{since}: {alarm.reason}", "Its description says what to do.", alarm.name)
     if not ours:
-        yield well("none of the application or the stream is in ALARM")
+        yield well("none is on the application or the stream")
+    elif not ringing and not mute:
+        yield well(f"none of {len(ours)} of the application or the stream is in ALARM")
 
 
-def _concerns(alarm: RingingAlarm, application: str, stream: str) -> bool:
+def subscribers(found: Mapping[str, Subscribers]) -> Iterator[RuleFinding]:
+    """Of the topics that the application's alarms notify. Another action, such as a function, is not asked about."""
+    unheard = {arn: each for arn, each in found.items() if not each.confirmed}
+    for arn, each in unheard.items():
+        pending = f"{each.pending} are not confirmed yet" if each.pending else "there is none"
+        then = "Click the link in the mail that AWS has sent." if each.pending else "Subscribe an address to it."
+        yield warning(f"no subscription of the alarms' topic reaches anybody: {pending}", then, arn)
+    if not unheard:
+        yield well(f"of {len(found)} topics, each has one" if found else "the alarms notify no topic")
+
+
+def concerning(deployed: Sequence[DeployedAlarm], application: str, stream: str) -> list[DeployedAlarm]:
+    return [alarm for alarm in deployed if _concerns(alarm, application, stream)]
+
+
+def topics(deployed: Sequence[DeployedAlarm]) -> list[str]:
+    """The topics' ARNs, each once."""
+    arns = dict.fromkeys(action for alarm in deployed for action in alarm.actions)
+    return [arn for arn in arns if arn.split(":")[2:3] == ["sns"]]
+
+
+def _is_heard(alarm: DeployedAlarm, deployed: Sequence[DeployedAlarm]) -> bool:
+    """By itself, or by a composite alarm that names it."""
+    return bool(alarm.actions) or any(other.actions and alarm.name in other.rule for other in deployed)
+
+
+def _concerns(alarm: DeployedAlarm, application: str, stream: str) -> bool:
     """Whether its metrics are the application's, the stream's, or those of a function, queue or state machine named
     after it.
     """
@@ -209,6 +247,7 @@ RULES = (
     DoctorRule(Check.EXECUTIONS, lambda seen: (seen.executions, seen.at), executions),
     DoctorRule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),
     DoctorRule(Check.ALARMS, lambda seen: (seen.alarms, seen.application, seen.stream), alarms),
+    DoctorRule(Check.SUBSCRIBERS, lambda seen: (seen.subscribers,), subscribers),
     DoctorRule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.at), set_aside),
 )
 """All that `doctor` checks."""

@@ -51,17 +51,31 @@ class RegisteredConsumer(Struct, frozen=True):
     is_read: bool | None = None
 
 
-class RingingAlarm(Struct, frozen=True):
-    """A CloudWatch alarm in the state ALARM.
+class DeployedAlarm(Struct, frozen=True):
+    """A CloudWatch alarm.
 
+    since     when it changed its state
     reason    CloudWatch's StateReason
     mentions  the values of its metrics' dimensions
+    rings     it is in the state ALARM
+    actions   the ARNs of what it notifies; a topic, mostly
+    rule      of a composite alarm, which names other alarms
     """
 
     name: str
     since: datetime | None
     reason: str
     mentions: frozenset[str] = frozenset()
+    rings: bool = True
+    actions: tuple[str, ...] = ()
+    rule: str = ""
+
+
+class Subscribers(Struct, frozen=True):
+    """The subscriptions of a topic. `pending`: those that wait for a click in the mail that AWS has sent."""
+
+    confirmed: int
+    pending: int = 0
 
 
 class Executions(Struct, frozen=True):
@@ -96,6 +110,7 @@ class Examination:
     denied_writes  DynamoDB actions that this role lacks, with their table; None: this was not asked
     denied_roles   what each of the application's own roles lacks, by its ARN; None: no role was given, and it is not on
                    Lambda
+    subscribers    of the topics that the application's alarms notify
     executions     None: the application has no state machine, so it is not on Lambda
     control        what an operator has ordered; None: no table beside the lease table keeps it, as beside a KCL's own
     set_aside      None: no failure destination was given
@@ -119,7 +134,8 @@ class Examination:
     denied_reads: Known[Sequence[str]]
     denied_writes: Known[Sequence[str] | None]
     denied_roles: Known[Mapping[str, Sequence[str]] | None]
-    alarms: Known[Sequence[RingingAlarm]]
+    alarms: Known[Sequence[DeployedAlarm]]
+    subscribers: Known[Mapping[str, Subscribers]]
     consumers: Known[Sequence[RegisteredConsumer]]
     limits: Known[AccountInfo]
     executions: Known[Executions | None]
