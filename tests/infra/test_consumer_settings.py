@@ -98,7 +98,7 @@ CONTEXT_REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "tumbling_window",
         {"tumbling_window": "5m"},
-        "no such context key; the context keys are alarm_topic_arn",
+        "no such context key; the context keys are alarm_email, alarm_topic_arn",
     ),
     ("batchsize", {"batchsize": "5"}, "did you mean batch_size?"),
     ("worker_id", {"worker_id": "a"}, "only for a process"),

@@ -413,7 +413,6 @@ def test_pipeline_alarms_are_the_expected_ones_and_tell_the_topic(make: Make) ->
     assert len(found) == len(EXPECTED)
     for alarm in found.values():
         assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == [arn]
-        assert 100 < len(alarm["Properties"]["AlarmDescription"]) < 1024
 
 
 @pytest.mark.parametrize(("alarm", "state"), [("RunFailed", "FAILED"), ("RunsMissing", "SUCCESS")])

@@ -51,7 +51,7 @@ def unknown(
     """
     if near := nearest(name.removeprefix(prefix), (each.removeprefix(prefix) for each in known), elsewhere):
         return SettingsError(name, value, f"no such {kind}; did you mean {prefix}{near}?")
-    kinds = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    kinds = f"{kind[:-1]}ies" if kind.endswith("ty") else f"{kind}s"
     return SettingsError(name, value, f"no such {kind}; the {kinds} are {', '.join(sorted(known))}")
 
 
