@@ -27,6 +27,7 @@ NAMES = (
     "calls",
     "producing",
     "spark_polls",
+    "spark_slots",
 )
 """Benchmarks in the order in which `python -m benchmarks` runs them."""
 

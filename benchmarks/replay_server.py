@@ -178,7 +178,11 @@ def position(request: dict[str, Any]) -> int:
 
 
 class Refused(Exception):
-    """A request that this server does not serve."""
+    """A request that this server does not serve, or not now."""
+
+    def __init__(self, why: str, error: str = "InvalidArgumentException") -> None:
+        super().__init__(why)
+        self.error = error
 
 
 class Replay:
@@ -218,9 +222,9 @@ class Replay:
             case "GetShardIterator":
                 reply = {"ShardIterator": self._iterator(name, request)}
             case "DescribeStream":
-                reply = {"StreamDescription": _description(name) | {"Shards": shards(), "HasMoreShards": False}}
+                reply = {"StreamDescription": description(name) | {"Shards": shards(), "HasMoreShards": False}}
             case "DescribeStreamSummary":
-                reply = {"StreamDescriptionSummary": _description(name) | {"OpenShardCount": SHARDS}}
+                reply = {"StreamDescriptionSummary": description(name) | {"OpenShardCount": SHARDS}}
             case _:
                 raise Refused(f"{operation} is not served")
         return json.dumps(reply).encode()
@@ -243,7 +247,7 @@ class Replay:
                 raise Refused(f"iterators of type {other} are not served")
 
 
-def _description(name: str) -> dict[str, object]:
+def description(name: str) -> dict[str, object]:
     return {
         "StreamName": name,
         "StreamARN": f"arn:aws:kinesis:us-east-1:000000000000:stream/{name}",
@@ -291,7 +295,7 @@ class Requests(BaseHTTPRequestHandler):
         try:
             self._send(200, self.replay.reply(operation, request))
         except Refused as refused:
-            error = {"__type": "InvalidArgumentException", "message": str(refused)}
+            error = {"__type": refused.error, "message": str(refused)}
             self._send(400, json.dumps(error).encode())
 
     def _send(self, status: int, body: bytes) -> None:

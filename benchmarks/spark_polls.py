@@ -44,11 +44,11 @@ class Found(NamedTuple):
 
 def measure() -> Found | None:
     """Returns None without Spark."""
-    if not _is_there():
+    if not is_there():
         return None
     with bench() as servers:
         process = processes(servers)
-        spark = _on_spark(servers)
+        spark = on_spark(servers, "benchmarks.polls_on_spark")
     return Found(spark["reads"], process, spark["kept"], spark["new"])
 
 
@@ -62,7 +62,7 @@ def processes(servers: Bench) -> dict[str, float]:
     return {stream: median(seconds) for stream, seconds in taken.items()}
 
 
-def _is_there() -> bool:
+def is_there() -> bool:
     if not PYTHON.exists():
         return False
     try:
@@ -71,15 +71,15 @@ def _is_there() -> bool:
         return False
 
 
-def _on_spark(servers: Bench) -> Any:
-    """What `benchmarks.polls_on_spark` finds, in Spark's environment.
+def on_spark(servers: Bench, module: str, *arguments: str) -> Any:
+    """What the module finds, in Spark's environment.
 
     It runs in a session of its own, so that the CPU time of all its processes can be measured, the JVM and Spark's
     Python workers. They write bytecode even if the machine forbids it, as installed packages have; otherwise each
     worker would compile sublet at its start.
     """
     run = subprocess.run(
-        [str(PYTHON), "-m", "benchmarks.polls_on_spark"],
+        [str(PYTHON), "-m", module, *arguments],
         check=False,
         capture_output=True,
         text=True,
@@ -91,7 +91,7 @@ def _on_spark(servers: Bench) -> Any:
         },
     )
     if run.returncode != 0:
-        raise ChildProcessError(f"benchmarks.polls_on_spark failed:\n{run.stderr[-5000:]}")
+        raise ChildProcessError(f"{module} failed:\n{run.stderr[-5000:]}")
     return json.loads(run.stdout.splitlines()[-1])
 
 

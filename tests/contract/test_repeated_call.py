@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from sublet.aws.clients import dynamodb_client, kinesis_client, kinesis_poll_cli
 from sublet.aws.kinesis.repeated_call import sent
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
-from sublet.errors import AwsNotConfigured, StreamAccessDenied
+from sublet.decisions.session.read_position import IteratorType, ReadPosition
+from sublet.errors import AwsNotConfigured, StreamAccessDenied, StreamError
 from sublet.ports import Applied, PollRefusal, Refusal, Refused, Unanswered
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -231,3 +233,55 @@ def test_a_provider_that_fails_between_two_calls_is_named(polling: Polling) -> N
     polling.client._request_signer._credentials = Away()
     with pytest.raises(AwsNotConfigured, match="FileNotFoundError"):
         polling.poll()
+
+
+class Opening:
+    def __init__(self) -> None:
+        client: Any = kinesis_client()
+        self.stream = KinesisStream(client, kinesis_poll_client(), Settings(application="app", stream="orders"))
+        self.wire = Wire(client, "GetShardIterator")
+
+
+POSITIONS = (
+    ReadPosition(IteratorType.TRIM_HORIZON),
+    ReadPosition(IteratorType.LATEST),
+    ReadPosition(IteratorType.AFTER_SEQUENCE_NUMBER, "4968" * 14),
+    ReadPosition(IteratorType.AT_TIMESTAMP, at=datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=3)))),
+)
+
+
+def test_repeated_open_asks_for_the_same_as_botocore(service: ScriptedService) -> None:
+    """By its own first call. Older botocore sends whole seconds, so the time here is one."""
+    service.will("GetShardIterator", {"ShardIterator": "there"})
+    opening = Opening()
+    opening.stream.open("shardId-0", POSITIONS[0])
+    for at in POSITIONS:
+        assert Opening().stream.open("shardId-1", at) == opening.stream.open("shardId-1", at) == "shardId-1 there"
+        botocores, repeated = service.asked("GetShardIterator")[-2:]
+        assert botocores == repeated
+    assert opening.wire.repeated == [False, *[True] * len(POSITIONS)]
+
+
+@pytest.mark.parametrize(
+    "answer", [error("ProvisionedThroughputExceededException"), error("InternalFailure", status=500), HANG_UP]
+)
+def test_failed_repeated_open_goes_through_botocore_which_tries_again(
+    service: ScriptedService, answer: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # botocore's backoff
+    there: Json = {"ShardIterator": "there"}
+    service.will("GetShardIterator", there)
+    opening = Opening()
+    opening.stream.open("shardId-0", POSITIONS[0])
+    service.will("GetShardIterator", answer, answer, there)
+    assert opening.stream.open("shardId-0", POSITIONS[0]) == "shardId-0 there"
+    assert opening.wire.repeated == [False, True, False, False]
+
+
+def test_shard_that_is_gone_is_named_by_a_repeated_open(service: ScriptedService) -> None:
+    service.will("GetShardIterator", {"ShardIterator": "there"})
+    opening = Opening()
+    opening.stream.open("shardId-0", POSITIONS[0])
+    service.will("GetShardIterator", error("ResourceNotFoundException", "Shard shardId-0 in stream orders not found"))
+    with pytest.raises(StreamError):
+        opening.stream.open("shardId-0", POSITIONS[0])

@@ -46,6 +46,15 @@ decode_records_reply = Decoder(RecordsReply, strict=False).decode
 """Decodes a reply's JSON. It is not strict, because times are numbers, in seconds."""
 
 
+class IteratorReply(Struct, frozen=True, rename="pascal"):
+    """A GetShardIterator reply."""
+
+    shard_iterator: str
+
+
+decode_iterator = Decoder(IteratorReply).decode
+
+
 class PushedReply(Struct, frozen=True, rename="pascal"):
     """A SubscribeToShardEvent. The API requires a continuation, and yet the last event of a shard has none."""
 

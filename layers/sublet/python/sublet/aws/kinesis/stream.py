@@ -26,6 +26,7 @@ from sublet.aws.kinesis.raw_json import RAW, keep_raw_json, service_date
 from sublet.aws.kinesis.repeated_call import RepeatedCall, error_of
 from sublet.aws.kinesis.shapes import (
     child_shards,
+    decode_iterator,
     decode_records_reply,
     described,
     records_reply,
@@ -70,6 +71,7 @@ class KinesisStream:
         self._stream = self._arn or {"StreamName": settings.stream}
         keep_raw_json(poll_client, "GetRecords", decode_records_reply)
         self._poll_again = RepeatedCall(poll_client, "GetRecords")
+        self._open_again = RepeatedCall(client, "GetShardIterator")
         keep_raw_json(client, "DescribeStreamSummary")
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
@@ -187,13 +189,27 @@ class KinesisStream:
 
     def _iterator(self, shard_id: str, position: ReadPosition) -> str:
         """Older botocore truncates times to the second; at worst, some records come twice."""
-        arguments: dict[str, Any] = {"ShardId": shard_id, "ShardIteratorType": position.type.value}
+        arguments: dict[str, Any] = {
+            **self._stream,
+            "ShardId": shard_id,
+            "ShardIteratorType": position.type.value,
+        }
         if position.sequence_number is not None:
             arguments["StartingSequenceNumber"] = position.sequence_number
         if position.at is not None:
             arguments["Timestamp"] = position.at.astimezone(UTC)  # botocore ignores the time zone
-        token = self._client.get_shard_iterator(**self._stream, **arguments)["ShardIterator"]
+        token = self._repeated_iterator(arguments) or self._client.get_shard_iterator(**arguments)["ShardIterator"]
         return f"{shard_id} {token}"
+
+    def _repeated_iterator(self, arguments: Mapping[str, Any]) -> str | None:
+        """None if the call has to go through botocore, which also repeats a call that failed, and says what is
+        wrong."""
+        at = {"Timestamp": arguments["Timestamp"].timestamp()} if "Timestamp" in arguments else {}
+        with suppress(*CONNECTION_FAILED, ValueError):
+            answer = self._open_again({**arguments, **at})
+            if answer is not None and answer.is_good:
+                return decode_iterator(answer.body).shard_iterator
+        return None
 
     def _listing(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """ListShards' pages, of up to 1,000 shards each. The token alone identifies the stream: Kinesis refuses a

@@ -1,0 +1,257 @@
+"""The part of `spark_slots` that runs in Spark's environment. `python -m benchmarks.slots_on_spark` prints JSON."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from tempfile import mkdtemp
+from threading import Event, Thread
+from typing import Any, NamedTuple, Self
+
+import boto3
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from sublet.aws.kinesis.shapes import decode_records_reply
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import UseOfLeases
+from sublet.spark.read.connection import connect_driver, connect_task
+from sublet.spark.read.rows import SCHEMA_DDL
+from sublet.spark.source.stream_read import StreamReader
+
+import benchmarks
+from benchmarks.paced_server import BACKLOG, BUSY, IDLE
+from benchmarks.polls_on_spark import cpu_seconds, session
+from benchmarks.replay_server import iterator
+
+ROUNDS = benchmarks.rounds(3)
+UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
+"""A time after all records of a backlog."""
+
+ALONE = f"{BACKLOG}-8-4096"
+"""Read with a task for each shard, as without `maxPartitions`: enough shards to see how much of a slot that uses."""
+
+
+class Read(NamedTuple):
+    """Seconds by the clock, CPU seconds of the JVM and the Python workers, and the part of a slot's time in which its
+    Python worker ran or waited for a core.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    busy: float
+
+
+class Workers:
+    """Watches the Python workers' threads: how long each ran, and waited for a core, from Linux' figures."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._before = dict(self._seen)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def seconds(self) -> float:
+        return sum(ran - self._before.get(name, 0) for name, ran in self._seen.items()) / 1e9
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            self._look()
+
+    def _look(self) -> None:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if b"pyspark.daemon" not in (process / "cmdline").read_bytes():
+                    continue
+                for thread in process.glob("task/*/schedstat"):
+                    ran, waited, _ = thread.read_text().split()
+                    self._seen[str(thread)] = int(ran) + int(waited)
+            except OSError:
+                continue
+
+
+def read(spark: SparkSession, stream: str, slots: int, partitions: int | None) -> Read:
+    options = {"stream": stream, "endPosition": UNTIL, **({"maxPartitions": str(partitions)} if partitions else {})}
+    rows = spark.read.format("sublet").options(**options).load()
+    return measured(rows.write.mode("overwrite").format("noop").save, slots)
+
+
+def measured(work: Callable[[], object], slots: int = 1) -> Read:
+    before, began = cpu_seconds(), time.monotonic()
+    with Workers() as workers:
+        work()
+    took = time.monotonic() - began
+    return Read(took, cpu_seconds() - before, workers.seconds / (took * slots))
+
+
+def parquet(spark: SparkSession, stream: str) -> Callable[[], object]:
+    """Writes the stream's rows, and returns what reads them."""
+    folder = mkdtemp()
+    rows = spark.read.format("sublet").options(stream=stream, endPosition=UNTIL, maxPartitions="8").load()
+    rows.write.mode("overwrite").parquet(folder)
+    if (found := spark.read.parquet(folder).count()) != records_of(stream):
+        raise ValueError(f"{found} of {records_of(stream)} rows of {stream} were read")
+    return partial(_read_parquet, spark, folder)
+
+
+def _read_parquet(spark: SparkSession, folder: str) -> None:
+    spark.read.parquet(folder).write.mode("overwrite").format("noop").save()
+
+
+def records_of(stream: str) -> int:
+    _, shards, each = stream.split("-")
+    return int(shards) * int(each)
+
+
+def decoding(stream: str) -> float:
+    """CPU seconds to receive and decode the stream's pages by a bare loop in one process, without a pace or rows."""
+    _, shards, each = stream.split("-")
+    client: Any = boto3.client("kinesis")
+    body: list[bytes] = []
+    client.meta.events.register(
+        "before-parse.kinesis.GetRecords", lambda response_dict, **_: body.append(response_dict["body"])
+    )
+    name = f"{BACKLOG}-1-{each}"  # the same records, in a shard of its own that is read once
+    client.get_records(ShardIterator=iterator(name, 0, 0), Limit=10_000)
+    page, pages = body[0], int(shards) * int(each) / len(decode_records_reply(body[0]).records)
+    began = time.process_time()
+    for _ in range(round(pages)):
+        decode_records_reply(page)
+    return time.process_time() - began
+
+
+class Planned(NamedTuple):
+    """One micro-batch's plan, in this process: seconds by the clock and CPU seconds, and the bytes of its tasks."""
+
+    seconds: float
+    cpu_seconds: float
+    task_bytes: int
+
+
+def plans(stream: str, partitions: int, count: int = 4) -> list[Planned]:
+    """Plans micro-batches as Spark does. The first one is the first of a new query."""
+    options = parse_options(
+        {"stream": stream, "maxPartitions": str(partitions), "startPosition": "LATEST"}, UseOfLeases.STREAM
+    )
+    reader = StreamReader(options, connect_driver, lambda _: None, lambda _: None, connect_task)
+    offset, found = reader.initialOffset(), []
+    for _ in range(count):
+        time.sleep(2)
+        wall, cpu = time.monotonic(), time.process_time()
+        after = json.loads(json.dumps(reader.latestOffset(offset, reader.getDefaultReadLimit())))
+        tasks = pickle.dumps(reader.partitions(offset, after)) if after != offset else b""
+        found.append(Planned(time.monotonic() - wall, time.process_time() - cpu, len(tasks)))
+        offset = after
+    return found
+
+
+class Empty(DataSource):
+    """A source of `partitions` partitions that has nothing to read, but a batch for each trigger."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "empty"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 -- Spark's interface
+        return EmptyReader(int(self.options["partitions"]))
+
+
+class EmptyReader(DataSourceStreamReader):
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._at = 0
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"at": 0}
+
+    def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802
+        self._at += 1
+        return {"at": self._at}
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:  # noqa: ARG002
+        return [InputPartition(number) for number in range(self._partitions)]
+
+    def read(self, partition: Any) -> Any:  # noqa: ARG002
+        return iter(())
+
+
+def batches(spark: SparkSession, source: str, options: dict[str, str], count: int) -> float:
+    """CPU seconds for a micro-batch, without those of the start."""
+    rows = spark.readStream.format(source).options(**options).load()
+    ended: list[tuple[int, float]] = []
+    enough = Event()
+
+    def done(_: Any, number: int) -> None:
+        ended.append((number, cpu_seconds()))
+        if len(ended) > count:
+            enough.set()
+
+    folder = mkdtemp()
+    query = (
+        rows.writeStream.foreachBatch(done)
+        .trigger(processingTime="2 seconds")
+        .option("checkpointLocation", folder)
+        .start()
+    )
+    enough.wait(300)
+    query.stop()
+    rmtree(folder)
+    (first, before), (last, after) = ended[1], ended[-1]
+    return (after - before) / (last - first)
+
+
+def main(stream: str, slots: int) -> None:
+    spark = session(slots, "3g")
+    spark.dataSource.register(Empty)
+    read(spark, ALONE, slots, slots)  # a warm-up
+    from_parquet = parquet(spark, stream)
+    found: dict[str, list[Any]] = {"read": [], "parquet": [], "decoding": []}
+    for _ in range(ROUNDS):
+        found["read"].append(read(spark, stream, slots, slots))
+        found["parquet"].append(measured(from_parquet))
+        found["decoding"].append(decoding(stream))
+    told: dict[str, Any] = {name: _median(values) for name, values in found.items()}
+    told["alone"] = read(spark, ALONE, slots, None)
+    told["plans"] = {name: plans(name, slots) for name in (f"{BUSY}-1000-0", f"{IDLE}-1000-0", f"{IDLE}-64-0")}
+    told["batches"] = {
+        **{f"empty {n}": batches(spark, "empty", {"partitions": str(n)}, 8) for n in (1, 64)},
+        **{
+            f"busy {n}/{most}": batches(
+                spark, "sublet", {"stream": f"{BUSY}-{n}-0", "startPosition": "LATEST", "maxPartitions": str(most)}, 8
+            )
+            for n, most in ((1, 1), (64, slots), (64, 64))
+        },
+    }
+    print(json.dumps(told))
+    spark.stop()
+
+
+def _median(values: list[Any]) -> Any:
+    """Of reads, the one in the middle by its CPU time."""
+    if not isinstance(values[0], Read):
+        return median(values)
+    return sorted(values, key=lambda each: each.cpu_seconds)[len(values) // 2]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
