@@ -6,7 +6,7 @@ import json
 import pickle
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -17,22 +17,29 @@ from typing import Any, NamedTuple, Self
 
 import boto3
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from sublet.aws.kinesis.shapes import decode_records_reply
+from sublet.protocol.records import StreamRecord
+from sublet.protocol.stream_info import NOT_DESCRIBED
 from sublet.spark.option_table import parse_options
 from sublet.spark.options import UseOfLeases
+from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.connection import connect_driver, connect_task
-from sublet.spark.read.rows import SCHEMA_DDL
+from sublet.spark.read.rows import SCHEMA_DDL, Rows
 from sublet.spark.source.stream_read import StreamReader
+from sublet.system.clock import SystemClock
 
 import benchmarks
-from benchmarks.paced_server import BACKLOG, BUSY, IDLE
+from benchmarks.paced_server import BACKLOG, BUSY, IDLE, RECORD_BYTES
 from benchmarks.polls_on_spark import cpu_seconds, session
 from benchmarks.replay_server import iterator
 
 ROUNDS = benchmarks.rounds(3)
 UNTIL = "AT_TIMESTAMP:2026-06-01T00:00:00Z"
 """A time after all records of a backlog."""
+
+ROWS = 1024
+"""Of a prebuilt batch, as in one of ours with records of 1 KB."""
 
 ALONE = f"{BACKLOG}-8-4096"
 """Read with a task for each shard, as without `maxPartitions`: enough shards to see how much of a slot that uses."""
@@ -98,7 +105,7 @@ def measured(work: Callable[[], object], slots: int = 1) -> Read:
     with Workers() as workers:
         work()
     took = time.monotonic() - began
-    return Read(took, cpu_seconds() - before, workers.seconds / (took * slots))
+    return Read(took, cpu_seconds() - before, min(1.0, workers.seconds / (took * slots)))
 
 
 def parquet(spark: SparkSession, stream: str) -> Callable[[], object]:
@@ -135,6 +142,40 @@ def decoding(stream: str) -> float:
     for _ in range(round(pages)):
         decode_records_reply(page)
     return time.process_time() - began
+
+
+class Prebuilt(DataSource):
+    """As many rows as the stream, of one Arrow batch that is made once: only Spark's transport into the JVM."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "prebuilt"
+
+    def schema(self) -> str:
+        return SCHEMA_DDL
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 -- Spark's interface
+        return PrebuiltReader(self.options["stream"], int(self.options["partitions"]))
+
+
+class PrebuiltReader(DataSourceReader):
+    def __init__(self, stream: str, partitions: int) -> None:
+        self._rows = records_of(stream) // partitions
+        self._partitions = partitions
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(number) for number in range(self._partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002
+        data = [StreamRecord(str(at), bytes(RECORD_BYTES), "k" * 16, SystemClock().now()) for at in range(ROWS)]
+        [batch] = Rows("orders", "shardId-000000000000", StrayFilter(None, NOT_DESCRIBED)).batches(data)
+        for _ in range(self._rows // ROWS):
+            yield batch
+
+
+def carry(spark: SparkSession, stream: str, slots: int) -> None:
+    rows = spark.read.format("prebuilt").options(stream=stream, partitions=str(slots)).load()
+    rows.write.mode("overwrite").format("noop").save()
 
 
 class Planned(NamedTuple):
@@ -223,12 +264,15 @@ def batches(spark: SparkSession, source: str, options: dict[str, str], count: in
 def main(stream: str, slots: int) -> None:
     spark = session(slots, "3g")
     spark.dataSource.register(Empty)
+    spark.dataSource.register(Prebuilt)
     read(spark, ALONE, slots, slots)  # a warm-up
+    carry(spark, ALONE, slots)
     from_parquet = parquet(spark, stream)
-    found: dict[str, list[Any]] = {"read": [], "parquet": [], "decoding": []}
+    found: dict[str, list[Any]] = {"read": [], "parquet": [], "carried": [], "decoding": []}
     for _ in range(ROUNDS):
         found["read"].append(read(spark, stream, slots, slots))
         found["parquet"].append(measured(from_parquet))
+        found["carried"].append(measured(partial(carry, spark, stream, slots)))
         found["decoding"].append(decoding(stream))
     told: dict[str, Any] = {name: _median(values) for name, values in found.items()}
     told["alone"] = read(spark, ALONE, slots, None)

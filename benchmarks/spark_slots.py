@@ -28,11 +28,17 @@ GOAL_BATCH_SECONDS = 0.3
 
 class Found(NamedTuple):
     """Each read: seconds, CPU seconds, and the part of a slot's time in which its Python worker ran or waited for a
-    core. `plans`: by stream, seconds, CPU seconds and bytes of each micro-batch's plan; `batches`: CPU seconds each.
+    core.
+
+    carried  rows that are made once, from Python into Spark
+    alone    with a task for each shard
+    plans    by stream: seconds, CPU seconds and bytes of each micro-batch's plan
+    batches  CPU seconds of a micro-batch
     """
 
     read: tuple[float, float, float]
     parquet: tuple[float, float, float]
+    carried: tuple[float, float, float]
     decoding: float
     alone: tuple[float, float, float]
     plans: dict[str, list[tuple[float, float, int]]]
@@ -57,7 +63,10 @@ def report(found: Found | None) -> bool:
         return True
     seconds, cpu, busy = found.read
     print(f"  {seconds:.0f} s, {cpu:.1f} CPU s, {_given(found) * 2 * SHARDS:.0f} MB/s, slots busy {busy:.0%}")
-    print(f"  read from Parquet {found.parquet[1]:.1f} CPU s; replies decoded {found.decoding:.1f} CPU s")
+    print(
+        f"  CPU s to read it from Parquet {found.parquet[1]:.1f}; to decode the replies {found.decoding:.1f}; to pass "
+        f"rows that are already made from Python into Spark {found.carried[1]:.1f}"
+    )
     print(f"  a task for each shard: {8 * 4 / found.alone[0] / SLOTS:.1f} MB/s a slot, busy {found.alone[2]:.0%}")
     for stream, plans in found.plans.items():
         told = "; ".join(f"{wall:.2f} s, {cpu:.2f} CPU s" for wall, cpu, _ in plans)

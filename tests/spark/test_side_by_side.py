@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 import pyarrow as pa
 import pytest
@@ -44,6 +45,7 @@ class Shards:
     records: int
     reads: Callable[[str], object] = lambda _: None
     page: int = 10_000
+    hold: type[tuple[StreamRecord, ...]] = tuple
     polls: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def reader(self, shard_id: str, position: object) -> Reader:  # noqa: ARG002
@@ -63,7 +65,7 @@ class Reader:
         self.shards.reads(self.shard_id)
         self.shards.polls[self.shard_id] += 1
         count = min(limit, self.shards.page, self.shards.records - self.at)
-        some = tuple(StreamRecord(str(self.at + n + 1), bytes(KB), "k", NOW) for n in range(count))
+        some = self.shards.hold([StreamRecord(str(self.at + n + 1), bytes(KB), "k", NOW) for n in range(count)])
         self.at += count
         return Page(some, KB * count, 0, self.at >= self.shards.records)
 
@@ -170,6 +172,38 @@ def test_pages_that_wait_for_a_slow_consumer_stay_within_the_memory() -> None:
     assert most * (KB + RECORD_OVERHEAD) <= memory
 
 
+class LivePage(tuple[StreamRecord, ...]):
+    """A page's records, counted while they are in memory."""
+
+    __slots__ = ()
+    live = 0
+
+    def __new__(cls, records: Sequence[StreamRecord]) -> Self:
+        cls.live += 1
+        return super().__new__(cls, records)
+
+    def __del__(self) -> None:
+        LivePage.live -= 1
+
+
+def test_shards_that_wait_for_their_next_page_keep_none_in_memory() -> None:
+    """Those of the batch that the generator has yielded last are its own."""
+    asleep, go = threading.Semaphore(0), threading.Event()
+
+    def sleep(_: timedelta) -> None:
+        asleep.release()
+        assert go.wait(SOON)
+
+    own = access(Shards(100, page=50, hold=LivePage), sleep)
+    with closing(read_side_by_side(tasks(8), lambda _: own)) as batches:
+        for _ in range(8):
+            next(batches)
+        assert all(asleep.acquire(timeout=SOON) for _ in range(8))
+        live = LivePage.live
+        go.set()
+    assert live <= 1
+
+
 def test_budget_lets_a_page_that_is_larger_than_it_pass_alone() -> None:
     budget = PageBudget(10)
     budget.take(100)
@@ -223,7 +257,7 @@ def test_a_shard_that_fails_ends_the_others() -> None:
 def test_task_waits_at_its_end_until_the_reads_of_all_shards_are_paid_for() -> None:
     """Else the driver's next look would exceed a shard's limit."""
     slept: list[timedelta] = []
-    own = access(Shards(1000), slept.append)
+    own = access(Shards(400), slept.append)  # a page of each
     list(read_side_by_side(tasks(3), lambda _: own))
     assert len(slept) == 3
-    assert all(pause > timedelta(seconds=0.3) for pause in slept)
+    assert all(pause > timedelta(seconds=0.15) for pause in slept)

@@ -15,6 +15,14 @@ POLL_REPLY_MAX = 10 * 2**20
 RECORD_OVERHEAD = 300
 """The bytes of a stream record in memory, beside its data."""
 
+WHILE_POLLED = 4
+"""How much memory a poll takes, in sizes of its page: the reply's text, which is a third larger, in two copies, and the
+records.
+"""
+
+UNKNOWN_RECORD = 4096
+"""The size of a record that is assumed until one has come."""
+
 
 class PageBudget:
     """Memory that the threads of a task share. A thread that finds too little waits for it."""
@@ -66,7 +74,7 @@ class PageMemory:
     def poll(self, pages: ShardReader, limit: int) -> Page | Refusal:
         """Waits for memory, and polls. The page's memory is held until the next poll, unless it is handed over."""
         self.budget.free(self.hand_over())
-        reserved = POLL_REPLY_MAX if self.record_bytes is None else min(limit * self.record_bytes, POLL_REPLY_MAX)
+        reserved = WHILE_POLLED * min(limit * (self.record_bytes or UNKNOWN_RECORD), POLL_REPLY_MAX)
         self.budget.take(reserved)
         try:
             reply = pages.read(limit)

@@ -21,6 +21,7 @@ from sublet.spark.plan.offsets import ReadTo
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.connection import StreamAccess, of_stream
+from sublet.spark.read.page_memory import UNKNOWN_RECORD
 from sublet.spark.read.pages import first_record_at, mean_bytes, read_pages
 from sublet.spark.read.positions import is_beyond, open_at, opening
 from sublet.spark.read.rows import Rows
@@ -137,10 +138,11 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
         connection,
         wanted.shard_id,
         _open_at(wanted, verify),
-        lambda: _limit(task, fetched, record_bytes),
+        lambda: _limit(task, fetched, record_bytes or assumed),
         first_call_waited=task.first_call_waited,
     )
     fetched, record_bytes = 0, task.record_bytes
+    assumed = None if connection.memory is None else UNKNOWN_RECORD
     progress_at = connection.clock.steady()
     for page in pages:
         fetched += len(page.records)
@@ -162,6 +164,7 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
         elif connection.clock.steady() - progress_at > connection.patience:
             _tell_of_trimmed_end(connection, task)
             return
+        del page, records  # the wait for the next one may be long
     if verify and isinstance(wanted.begin, ReadTo):
         _lost(
             connection,

@@ -127,6 +127,7 @@ class _Reading:
         memory = PageMemory(self.budget, task.record_bytes)
         for records in record_pages(replace(self.accesses[place], memory=memory), task):
             self.found.put(_Pages(place, records, memory.hand_over()))
+            del records  # it is the generator's alone
             if self.over.is_set():
                 raise ReadingOver
         self.found.put(_Done(place))
