@@ -197,7 +197,7 @@ scenarios: setup ## rewrite the scenario files' expectations; review the diff
 	@git --no-pager diff --stat -- tests/scenarios
 
 .PHONY: bench
-bench: setup .local/bench/.installed $(if $(filter spark%,$(BENCH)),.local/spark/.installed) ## the benchmarks, against their peers (BENCH="replay latency" for some; BENCH=spark_polls sets Spark up; ROUNDS=1 is short)
+bench: setup .local/bench/.installed $(if $(filter spark%,$(BENCH)),.local/spark/.installed) ## the benchmarks, against their peers (BENCH="replay latency" for some; BENCH=spark_polls and spark_slots set Spark up; ROUNDS=1 is short)
 	@$(PY) -m benchmarks $(BENCH)
 
 .PHONY: java
