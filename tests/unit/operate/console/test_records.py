@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from html import unescape
 
+import msgspec
 import pytest
 from sublet.operate.console.pages.records import hex_dump
+from sublet.payloads.decoding import decoder_of
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import LATEST, SHARD_END, Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_row import encode_row
+from sublet.settings.payload_format import parsed_format
 from sublet.testing.memory import FakeClock
 
 from tests.doubles.console_client import ConsoleClient
@@ -138,3 +143,26 @@ def test_a_large_record_is_cut_and_says_so() -> None:
     assert "Text (the first 16.4 kB)" in page
     assert "Bytes (the first 1,024)" in page
     assert page.count("x" * 1000) <= 17
+
+
+def test_records_page_shows_the_fields_of_the_format_that_the_console_was_told() -> None:
+    world = ConsoleWorld(shards=1)
+    fields = msgspec.msgpack.encode({"price": 10.5, "country": "<DE>"})
+    for data in (fields, b"\xc1<", gzip.compress(fields)):
+        world.orders.stream.put("a", data)
+    world.console = replace(world.console, decode=decoder_of(parsed_format("msgpack")))
+    page = ConsoleClient(world).get(f"/a/orders/records?shard={SHARD}&from=earliest").text
+    assert page.count("&#34;country&#34;: &#34;&lt;DE&gt;&#34;\n") == 2
+    assert "not MessagePack: " in page
+
+
+def test_records_page_selects_by_fields_and_says_what_it_could_not_judge() -> None:
+    world = ConsoleWorld(shards=1)
+    for data in (b'{"price": 11}', b'{"price": 9}', gzip.compress(b'{"price": 12}'), b"text"):
+        world.orders.stream.put("a", data)
+    client = ConsoleClient(world)
+    page = client.get(f"/a/orders/records?shard={SHARD}&from=earliest&where=price+%3E+10").text
+    assert [f"&#34;price&#34;: {price}\n" in page for price in (11, 9, 12)] == [True, False, True]
+    assert "The condition could not be applied to 1 records, of the first: not an object with fields" in page
+    wrong = client.get(f"/a/orders/records?shard={SHARD}&from=earliest&where=price+%3E").text
+    assert "a condition such as price &gt; 10" in wrong

@@ -21,6 +21,7 @@ from sublet.command_line.command import Command, explain
 from sublet.command_line.harmless import HarmlessLines
 from sublet.command_line.settings_options import add_setting, settings_of
 from sublet.errors import SettingsError, SubletError
+from sublet.operate.cli.options.decoding import add_decoding, decoding
 from sublet.operate.cli.options.operated import operated
 from sublet.settings import DEFINITIONS
 
@@ -54,6 +55,7 @@ examples:
   sublet console
   sublet console orders-audit=orders billing-kcl=orders
   sublet console orders-audit=orders --allow-changes
+  sublet console orders-audit=orders --decode glue
   sublet console orders-audit=orders --allow-changes --handler orders:handle
   sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com"""
 
@@ -69,6 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "applications", nargs="*", metavar="APPLICATION[=STREAM]", help="only these, each with its stream"
     )
+    add_decoding(parser, selects=False)
     parser.add_argument("--allow-changes", action="store_true", help="let the page move positions")
     parser.add_argument(
         "--handler",
@@ -120,6 +123,7 @@ def run_console(options: Namespace) -> int:
             "address", options.address, "an address of this machine, such as 127.0.0.1; any other needs --token"
         )
     _log_to_standard_error()
+    looking = decoding(options, os.environ)
     account = AwsAccount()
     named_ones = named(options.applications)
     applications = AwsApplications(account, named_ones, redriver_of(options, named_ones), options)
@@ -134,6 +138,7 @@ def run_console(options: Namespace) -> int:
         options.allow_changes,
         operator(),
         __version__,
+        looking.decode if looking.is_stated else None,
     )
     applications.names()  # so that problems with the account show in the terminal, not on the page
     with_browser = not options.no_browser and sys.stdout.isatty()

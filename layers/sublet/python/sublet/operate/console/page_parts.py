@@ -8,6 +8,7 @@ from sublet.operate.console.access import SignIn
 from sublet.operate.console.applications import OpenApplication, VisibleApplications
 from sublet.operate.console.plans import ChangePlans
 from sublet.operate.console.watching import ApplicationWatcher
+from sublet.payloads.decoding import Decoder
 from sublet.ports import Clock, Log
 
 
@@ -17,6 +18,8 @@ class Console:
 
     allows_changes  if False, every form that changes more than the session is refused
     operator        the person who runs the console, as its changes name them
+    decode          reads the records' data by the format that the console was started with; None: JSON. A page cannot
+                    name a format, because that reads files and imports modules
     """
 
     applications: VisibleApplications
@@ -28,6 +31,7 @@ class Console:
     allows_changes: bool
     operator: str
     version: str
+    decode: Decoder | None = None
 
 
 class NoSuchApplication(Exception):

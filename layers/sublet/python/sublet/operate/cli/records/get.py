@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sublet.command_line.command import Command, explain
 from sublet.operate.cli.options.arguments import add_stream, name_or_arn, stream_named
-from sublet.operate.cli.text.record_text import RecordForm, add_form, text_of
+from sublet.operate.cli.options.decoding import add_decoding, decoding
+from sublet.operate.cli.text.record_text import RecordForm, add_form, decoded_text
 from sublet.protocol.stream_key import own_id
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     explain(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("shard", metavar="SHARD")
     parser.add_argument("number", metavar="SEQUENCE[:SUB]", type=record_number)
+    add_decoding(parser, selects=False)
     add_form(parser)
     parser.add_argument("--data", action="store_true", help="write only the data, unchanged")
     add_stream(parser)
@@ -70,12 +72,15 @@ def show(stream: Stream, options: Namespace) -> int:
         for record in stream.get(own_id(options.shard), wanted.sequence_number)
         if wanted.sub in (None, record.sub_sequence_number)
     ]
+    looking = decoding(options, os.environ)
     for record in records:
         if options.data:
             sys.stdout.buffer.write(record.data)
         else:
+            decoded = looking.of(record)
+            assert decoded is not None, "get selects nothing"
             form = RecordForm.TEXT if options.form is RecordForm.LINE else options.form
-            print(text_of(record, form))
+            print(decoded_text(decoded, form, is_stated=looking.is_stated))
     if not records:
         print(f"sublet: shard {options.shard} has no such record, or it is past retention", file=sys.stderr)
     return 0 if records else 1

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.command_line.settings_options import add_setting
 from sublet.operate.cli.options.arguments import place, stream_named
+from sublet.operate.cli.options.decoding import add_decoding, decoding, tell_unjudged
 from sublet.operate.cli.options.operated import AS_HANDLED, operated
-from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
+from sublet.operate.cli.text.record_text import add_form, add_selecting, count, decoded_text, is_selected
 from sublet.protocol.stream_key import own_id
 from sublet.settings import DEFINITIONS
 
@@ -35,7 +36,8 @@ EXAMPLES = """\
 examples:
   sublet peek shardId-000000000003 --application orders-audit --stream orders
   sublet peek shardId-000000000003 --stream orders --from 10m -n 100 --key customer-7
-  sublet peek shardId-000000000003 --application orders-audit --stream orders -n 1 --hex"""
+  sublet peek shardId-000000000003 --application orders-audit --stream orders -n 1 --hex
+  sublet peek shardId-000000000003 --stream orders --from 1h --decode glue --where 'price > 10 and country == "DE"'"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-n", "--records", type=count, default=10, metavar="NUMBER", help="how many at most (default: 10)"
     )
     add_selecting(parser)
+    add_decoding(parser)
     add_form(parser)
     for name in ("application", "stream", *AS_HANDLED):
         add_setting(parser, DEFINITIONS[name])
@@ -65,17 +68,20 @@ def peek(options: Namespace) -> int:
     else:
         settings = stream_named(options, os.environ, shard=options.shard)
         ports = CommandPorts(settings)
-    found = 0
-    for record in islice(wanted(options, ports, settings), options.records):
-        print(text_of(record, options.form), flush=True)
+    found, looking = 0, decoding(options, os.environ)
+    every = (looking.of(record) for record in wanted(options, ports, settings))
+    for decoded in islice((each for each in every if each is not None), options.records):
+        print(decoded_text(decoded, options.form, is_stated=looking.is_stated), flush=True)
         found += 1
+    tell_unjudged(looking)
     if not found:
         print(f"sublet: nothing{_of_those(options)} follows in shard {options.shard}", file=sys.stderr)
     return 0 if found else 1
 
 
 def _of_those(options: Namespace) -> str:
-    return "" if options.key is None and options.grep is None else " with that key or text"
+    is_any = options.key is None and options.grep is None and options.where is None
+    return "" if is_any else " with that key, text or field"
 
 
 def wanted(options: Namespace, ports: Ports, settings: Settings) -> Iterator[UserRecord]:

@@ -37,7 +37,7 @@ EXAMPLES = """\
 examples:
   sublet put '{"id": 7}' --stream orders --key customer-7
   sublet put --lines --stream orders < lines.json
-  sublet put '{"id": 7, "price": 10.5}' --stream orders --encode glue:shop/orders"""
+  sublet put '{"id": 7, "price": 10.5}' --stream orders --encode msgpack"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

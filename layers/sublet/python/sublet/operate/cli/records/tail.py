@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
 from sublet.operate.cli.options.arguments import add_streams, place, streams_named
-from sublet.operate.cli.text.record_text import add_form, add_selecting, count, is_selected, text_of
+from sublet.operate.cli.options.decoding import add_decoding, decoding, tell_unjudged
+from sublet.operate.cli.text.record_text import add_form, add_selecting, count, decoded_text, is_selected
 
 if TYPE_CHECKING:
     from sublet.ports import Ports
@@ -25,6 +26,7 @@ examples:
   sublet tail --stream orders
   sublet tail --stream orders --key customer-7 --text
   sublet tail --stream orders --from earliest --grep total -n 4 --json
+  sublet tail --stream orders --decode msgpack --text
   sublet tail --streams 'orders,audit-*'"""
 
 
@@ -48,6 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--records", type=count, metavar="NUMBER", help="end after so many")
     add_selecting(parser)
+    add_decoding(parser)
     add_form(parser)
     add_streams(parser)
 
@@ -65,13 +68,17 @@ def show(options: Namespace, ports: Ports) -> None:
     from sublet.reading.several_streams import named_shards
 
     shards = frozenset(named_shards(options.shards, ports)) or None
-    shown = 0
-    for shard_id, record in Tail(ports, options.place.moment(ports.stream.service_time()), shards).records():
-        if is_selected(record, options):
-            print(text_of(record, options.form, shard_id), flush=True)
-            shown += 1
-            if shown == options.records:
-                return
+    shown, looking = 0, decoding(options, os.environ)
+    try:
+        for shard_id, record in Tail(ports, options.place.moment(ports.stream.service_time()), shards).records():
+            decoded = looking.of(record) if is_selected(record, options) else None
+            if decoded is not None:
+                print(decoded_text(decoded, options.form, shard_id, is_stated=looking.is_stated), flush=True)
+                shown += 1
+                if shown == options.records:
+                    return
+    finally:
+        tell_unjudged(looking)
 
 
 COMMAND = Command("tail", "show the records of all shards as they arrive", add_arguments, tail)

@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sublet.operate.formatting import time_text
+from sublet.payloads.shown import as_json, json_text
 
 if TYPE_CHECKING:
+    from sublet.operate.decoded_records import DecodedRecord
     from sublet.protocol.records import UserRecord
 
 SHOWN_CHARACTERS = 80
@@ -38,7 +40,7 @@ def add_selecting(parser: ArgumentParser) -> None:
 def add_form(parser: ArgumentParser) -> None:
     forms = parser.add_mutually_exclusive_group()
     for form, meaning in (
-        (RecordForm.TEXT, "all of each record's data, as text"),
+        (RecordForm.TEXT, "all of each record's data, as indented JSON if it has fields, or else as text"),
         (RecordForm.HEX, "all of each record's data, as bytes"),
         (RecordForm.JSON, "a line of JSON for each record, with its data in base64"),
     ):
@@ -67,16 +69,44 @@ def text_of(record: UserRecord, form: RecordForm, shard_id: str | None = None) -
         return json_of(record, shard_id)
     head = _head(record, shard_id)
     if form is RecordForm.LINE:
-        return f"{head}  {_printable(record.data[: 4 * SHOWN_CHARACTERS].decode(errors='replace'))[:SHOWN_CHARACTERS]}"
+        return f"{head}  {_beginning(record.data)}"
     lines = _hex_lines(record.data) if form is RecordForm.HEX else _text_lines(record.data)
     return "\n".join((head, *(f"  {line}" for line in lines)))
 
 
-def json_of(record: UserRecord, shard_id: str | None = None) -> str:
+def decoded_text(decoded: DecodedRecord, form: RecordForm, shard_id: str | None = None, *, is_stated: bool) -> str:
+    """Shows a record with its value: in a line, or as indented JSON. If it has none, it is shown as it is; if somebody
+    has stated what it is (`is_stated`), as bytes, with the reason.
+    """
+    record = decoded.record
+    if form is RecordForm.HEX or (not is_stated and (form is RecordForm.JSON or decoded.problem)):
+        return text_of(record, form, shard_id)
+    if form is RecordForm.JSON:
+        return json_of(record, shard_id, decoded)
+    head = _head(record, shard_id)
+    if decoded.problem:
+        reason = _printable(decoded.problem)
+        if form is RecordForm.LINE:
+            return f"{head}  {reason}: {record.data[:HEX_BYTES].hex(' ')}"
+        return "\n".join((head, f"  {reason}", *(f"  {line}" for line in _hex_lines(record.data))))
+    if form is RecordForm.LINE:
+        shown = _beginning(record.data) if decoded.is_plain else _printable(json_text(decoded.value))
+        return f"{head}  {shown[:SHOWN_CHARACTERS]}"
+    return "\n".join((head, *(f"  {_printable(line)}" for line in json_text(decoded.value, indent=2).split("\n"))))
+
+
+def _beginning(data: bytes) -> str:
+    return _printable(data[: 4 * SHOWN_CHARACTERS].decode(errors="replace"))[:SHOWN_CHARACTERS]
+
+
+def json_of(record: UserRecord, shard_id: str | None = None, decoded: DecodedRecord | None = None) -> str:
     """Returns a line of JSON with the engine's names: a record's number within its aggregate is
-    `sub_sequence_number`.
+    `sub_sequence_number`. With `decoded` it has the value, or the problem, too.
     """
     shard = {} if shard_id is None else {"shard_id": shard_id}
+    value: dict[str, object] = {}
+    if decoded is not None:
+        value = {"problem": decoded.problem} if decoded.problem else {"decoded": as_json(decoded.value)}
     return json.dumps(
         {
             **shard,
@@ -86,6 +116,7 @@ def json_of(record: UserRecord, shard_id: str | None = None) -> str:
             "sub_sequence_number": record.sub_sequence_number,
             "is_aggregated": record.is_aggregated,
             "data": base64.b64encode(record.data).decode(),
+            **value,
         }
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,9 +14,12 @@ from sublet.errors import SeekRefused, SubletError
 from sublet.operate.console.applications import OpenApplication
 from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.rendering import page
+from sublet.operate.decoded_records import DecodedRecord, RecordDecoding
 from sublet.operate.peek import PeekStart, start_at, start_at_lease, unopened_text, upcoming
 from sublet.operate.positions.seek_time import place
-from sublet.protocol.records import UserRecord
+from sublet.operate.where import Where
+from sublet.payloads.decoding import json_decoder
+from sublet.payloads.shown import json_text
 from sublet.reading.several_streams import named_shards
 
 READS_MAX = 12
@@ -29,10 +31,18 @@ PREVIEW = 160
 WHOLE = 16 * 1024
 """How many bytes of a record the page shows at most."""
 
+DOCUMENT_MAX = 8 * WHOLE
+"""Characters of a record's value, which may be indented, or have been compressed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownRecord:
-    """A record as text. `document`: its data as indented JSON, if it is JSON. `size`: in bytes."""
+    """A record as text.
+
+    size      in bytes
+    document  its data's value as indented JSON, if it has fields or the console was told its format
+    problem   why it is not of the format that the console was told
+    """
 
     position: str
     arrived: datetime
@@ -43,6 +53,7 @@ class ShownRecord:
     hexadecimal: str
     document: str
     is_aggregated: bool
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,7 @@ class RecordsRequest:
     start: str = ""
     key: str = ""
     contains: str = ""
+    where: str = ""
     records: int = RECORDS
 
 
@@ -65,6 +77,7 @@ def show(console: Console, request: Request) -> Response:
         asked.get("from", "").strip(),
         asked.get("key", ""),
         asked.get("contains", ""),
+        asked.get("where", "").strip(),
         min(max(int(count), 1), RECORDS_MAX) if count.isdecimal() and len(count) < 6 else RECORDS,
     )
     problem = note = ""
@@ -75,7 +88,9 @@ def show(console: Console, request: Request) -> Response:
             wish = replace(wish, shard=shard)
             start = _start(application, wish)
             note = unopened_text(wish.shard) if start is not None and start.is_unopened else ""
-            found = tuple(shown(record) for record in _found(application, wish, start))
+            decoding = _decoding(console, wish)
+            found = tuple(shown(each, decoding) for each in _found(application, wish, start, decoding))
+            note = note or _unjudged(decoding)
         except SubletError as refused:
             problem = str(refused)
     seen = console.watching.seen(application.name)
@@ -106,17 +121,34 @@ def _start(application: OpenApplication, wish: RecordsRequest) -> PeekStart | No
     return start_at_lease(wish.shard, application.name, ports)
 
 
-def _found(application: OpenApplication, wish: RecordsRequest, start: PeekStart | None) -> Iterable[UserRecord]:
-    """Raises what Stream raises."""
+def _decoding(console: Console, wish: RecordsRequest) -> RecordDecoding:
+    """Raises SettingsError for the condition."""
+    where, decode = Where(wish.where) if wish.where else None, console.decode
+    return RecordDecoding(decode or json_decoder(), is_stated=decode is not None, where=where)
+
+
+def _unjudged(decoding: RecordDecoding) -> str:
+    where = decoding.where
+    if where is None or not where.unjudged:
+        return ""
+    return f"The condition could not be applied to {where.unjudged} records, of the first: {where.problem}"
+
+
+def _found(
+    application: OpenApplication, wish: RecordsRequest, start: PeekStart | None, decoding: RecordDecoding
+) -> Iterable[DecodedRecord]:
+    """Raises what Stream and the schema registry raise."""
     if start is None:
         return ()
     text = wish.contains.encode()
     every = upcoming(wish.shard, start.at, start.after, application.ports, READS_MAX)
     wanted = (record for record in every if wish.key in ("", record.partition_key) and text in record.data)
-    return islice(wanted, wish.records)
+    decoded = (decoding.of(record) for record in wanted)
+    return islice((each for each in decoded if each is not None), wish.records)
 
 
-def shown(record: UserRecord) -> ShownRecord:
+def shown(decoded: DecodedRecord, decoding: RecordDecoding) -> ShownRecord:
+    record, document = decoded.record, _document(decoded, decoding)
     part = record.data[:WHOLE]
     text = part.decode(errors="replace")
     return ShownRecord(
@@ -124,11 +156,12 @@ def shown(record: UserRecord) -> ShownRecord:
         record.approximate_arrival_timestamp,
         "" if record.partition_key is None else record.partition_key,
         len(record.data),
-        _visible(text.replace("\n", " "))[:PREVIEW],
+        _visible(_line(decoded, decoding, text))[:PREVIEW],
         "\n".join(_visible(line) for line in text.split("\n")),
         hex_dump(part[:1024]),
-        _document(record.data),
+        document,
         record.is_aggregated,
+        decoded.problem if decoding.is_stated else "",
     )
 
 
@@ -136,14 +169,20 @@ def _visible(text: str) -> str:
     return "".join(each if each.isprintable() else "·" for each in text)
 
 
-def _document(data: bytes) -> str:
-    """Returns indented JSON; nothing if the data is not JSON, or too large."""
-    if len(data) > WHOLE or data[:1] not in (b"{", b"["):
+def _line(decoded: DecodedRecord, decoding: RecordDecoding, text: str) -> str:
+    if decoding.is_stated and decoded.problem:
+        return decoded.problem
+    is_raw = decoded.problem or decoded.is_plain or len(decoded.record.data) > WHOLE
+    return text.replace("\n", " ") if is_raw else json_text(decoded.value)
+
+
+def _document(decoded: DecodedRecord, decoding: RecordDecoding) -> str:
+    """Returns nothing for data without a value, for a text or a number alone, and for a value that is too large."""
+    has_fields = decoding.is_stated or isinstance(decoded.value, dict | list)
+    if decoded.problem or not has_fields or len(decoded.record.data) > WHOLE:
         return ""
-    try:
-        return json.dumps(json.loads(data), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return ""
+    document = json_text(decoded.value, indent=2)
+    return document if len(document) <= DOCUMENT_MAX else ""
 
 
 def hex_dump(data: bytes) -> str:
