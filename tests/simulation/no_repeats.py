@@ -51,6 +51,8 @@ class NoRepeats:
     writes: Counter[str] = field(default_factory=Counter)
     finished: dict[tuple[str, int], Finished] = field(default_factory=dict)
     """By shard and index."""
+    unanswered: dict[tuple[str, int], Process] = field(default_factory=dict)
+    """Records that a destination may have, while its answer has not reached the process that sets them aside."""
     in_doubt: dict[str, str] = field(default_factory=dict)
     """By lease: why its next owner may not know all that is finished."""
     last_owner: dict[str, Process] = field(default_factory=dict)
@@ -95,7 +97,8 @@ class NoRepeats:
 
     def done(self, shard_id: str, index: int) -> None:
         assert self.world is not None
-        if self._owns(self.world.scheduler.current.process, shard_id):
+        process = self.world.scheduler.current.process
+        if self._owns(process, shard_id) and self.unanswered.get((shard_id, index)) is not process:
             known = Finished(len(self.excuses[shard_id]), self.writes[shard_id])
             self.finished[shard_id, index] = known
 
@@ -216,6 +219,14 @@ class WatchedDestination:
     def put(self, batch: SetAsideBatch) -> None:
         assert self.repeats.world is not None
         truth = self.repeats.world.ledger.shards[batch.shard_id]
-        for record in batch.records:
-            self.repeats.handed_out(self.process, batch.shard_id, truth.index_of(record), "set aside")
-        self.real.put(batch)
+        places = [(batch.shard_id, truth.index_of(record)) for record in batch.records]
+        for place in places:
+            self.repeats.handed_out(self.process, *place, "set aside")
+            self.repeats.unanswered[place] = self.process
+        try:
+            self.real.put(batch)
+        finally:
+            for place in places:
+                self.repeats.unanswered.pop(place, None)
+        for place in places:
+            self.repeats.done(*place)

@@ -106,3 +106,20 @@ def test_a_session_repeats_what_it_finished_after_a_late_checkpoint_only_if_it_r
         repeats.begins(owner, SHARD)
     repeats.handed_out(owner, SHARD, 24, "handed out")
     assert ["its owner knew" in one for one in said] == [True] * (not restarts)
+
+
+def test_record_whose_destination_has_not_answered_is_not_known_to_be_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner may write to the row meanwhile, and die: the next owner sets the record aside again."""
+    world, owner = calm_world(), Process("owner", 1)
+    said: list[str] = []
+    monkeypatch.setattr(World, "fail", lambda _, what: said.append(what))
+    monkeypatch.setattr(NoRepeats, "_owns", lambda _, process, __: process is owner)
+    repeats = NoRepeats(world)
+    world.scheduler.current = world.scheduler.spawn(owner, lambda: None)
+    for is_answered in (False, True):
+        if not is_answered:
+            repeats.unanswered[SHARD, 24] = owner
+        repeats.done(SHARD, 24)
+        repeats.handed_out(owner, SHARD, 24, "set aside")
+        assert ["its owner knew" in one for one in said] == [True] * is_answered
+        repeats.unanswered.clear()
