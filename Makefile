@@ -95,7 +95,7 @@ test-spark: setup $(SPARK_ENV)/.installed ## only the tests on Spark, with twent
 LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0 io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0
 .PHONY: test-lake
 test-lake: setup .local/spark-4.0/.installed .local/lake-jars/.installed ## Iceberg and Delta by their own jars, on Spark 4.0: written, killed, resumed (needs Java 17 and Maven)
-	@.local/spark-4.0/bin/python -m pytest tests/spark/test_lake_jars.py $(PYTEST_ARGS)
+	@.local/spark-4.0/bin/python -m pytest tests/spark/test_lake_jars.py tests/spark/test_merge_by_jars.py $(PYTEST_ARGS)
 
 .local/lake-jars/.installed: Makefile
 	@$(say) "Iceberg's and Delta's jars, in $(@D)"

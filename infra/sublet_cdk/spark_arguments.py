@@ -45,6 +45,9 @@ class PipelineArguments:
     options: Mapping[str, str]
     slots: int
     timeout_minutes: int
+    merge_key: str | None = None
+    order_by: str | None = None
+    delete_when: str | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -60,6 +63,15 @@ class PipelineArguments:
     def texts(self, schema: str | None) -> list[str]:
         """`schema`: the DDL, or the file's address. Texts may contain CDK's tokens."""
         return self._texts(*self._named(), schema)
+
+    @property
+    def maintain_texts(self) -> list[str]:
+        """The arguments of `sublet pipeline maintain`."""
+        return ["maintain", *_flags({"output": self._output, "sink": str(self.sink)}.items())]
+
+    @property
+    def _output(self) -> str:
+        return self.namespace or self.bucket.s3_url_for_object(self.output_prefix)
 
     def _named(self) -> tuple[str, str | None]:
         """The option `stream`, and the ARN of a single stream."""
@@ -102,14 +114,16 @@ class PipelineArguments:
         settings_of(parser.parse_args(self._texts(name, arn, self.schema)))
 
     def _texts(self, stream_name: str, stream_arn: str | None, schema: str | None) -> list[str]:
-        output = self.namespace or self.bucket.s3_url_for_object(self.output_prefix)
         given = {
             "stream": stream_name,
-            "output": output,
+            "output": self._output,
             "checkpoint": self.bucket.s3_url_for_object(self.checkpoint_prefix),
             "sink": str(self.sink),
             "schema": schema,
             "transform": self.transform,
+            "merge-key": self.merge_key,
+            "order-by": self.order_by,
+            "delete-when": self.delete_when,
             "application": self.application,
             "leases": str(self.leases) if self.leases is not Leases.NONE else None,
             "start": str(self.start) if self.start else None,

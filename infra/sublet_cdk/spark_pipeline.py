@@ -13,6 +13,7 @@ properties are refused at synth, by name. More permissions, such as Glue's, go t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ from sublet_cdk.spark_job import (
     start_job_run,
 )
 from sublet_cdk.spark_network import worker_network
-from sublet_cdk.spark_schedule import add_schedule
+from sublet_cdk.spark_schedule import add_schedule, add_schedule_role, maintenance_schedule
 
 QUEUE_TIMEOUT = Duration.hours(12)
 """EMR's maximum. Runs share a checkpoint, so they never overlap: a run that is due during another one waits, and then
@@ -80,11 +81,15 @@ class SparkPipeline(Construct):
     sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
     schema                  of the records' JSON: DDL, or a .json file in Spark's form. Without it, only raw records
     code, transform         a folder, and the `module:function` in it that turns a batch into tables
+    merge_key, order_by, delete_when
+                            a table `merged` with one row for each value of these columns: its latest record
     application, leases     whose lease table, and how to use it: none, or follow its checkpoints
     start                   where the first run begins
     options, spark          more options of the source (docs/spark.md), and of the Spark session
     schedule                an expression, or its text; if its gaps exceed alarm_thresholds' silence_hours, raise
     those
+    maintenance             when `sublet pipeline maintain` runs: an expression, or its text, or "never". By default
+                            once a day for delta, and for iceberg if `spark` has Iceberg's extension, which it needs
     run_timeout             a run that takes longer is stopped and counts as failed; the next one continues after it
     driver, executor, executors_max   the workers of a run
     vpc                     the workers' network, which must reach Kinesis; EMR Serverless's own does not
@@ -120,12 +125,16 @@ class SparkPipeline(Construct):
         schema: str | None = None,
         code: str | Path | None = None,
         transform: str | None = None,
+        merge_key: str | None = None,
+        order_by: str | None = None,
+        delete_when: str | None = None,
         application: str | None = None,
         leases: Leases = Leases.NONE,
         start: StartPosition | None = None,
         options: Mapping[str, str] | None = None,
         spark: Mapping[str, str] | None = None,
         schedule: scheduler.ScheduleExpression | str = "rate(1 hour)",
+        maintenance: scheduler.ScheduleExpression | str | None = None,
         run_timeout: Duration | None = None,
         driver: WorkerSize | None = None,
         executor: WorkerSize | None = None,
@@ -166,8 +175,12 @@ class SparkPipeline(Construct):
             options=options or {},
             slots=self.fleet.slots,
             timeout_minutes=int((run_timeout or Duration.hours(6)).to_minutes()),
+            merge_key=merge_key,
+            order_by=order_by,
+            delete_when=delete_when,
         )
         self.arguments.check()
+        maintenance = maintenance_schedule(maintenance, sink, spark or {})
         if "region" not in (options or {}):
             check_stream(self, stream)
         assets = add_assets(
@@ -186,14 +199,14 @@ class SparkPipeline(Construct):
         self.job_role = self._job_role(assets, *keys)
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         self.runs = add_queue(self, "Runs", "What became of the runs, for people to read: nothing consumes it")
-        self.schedule = add_schedule(
-            self,
-            schedule,
-            self._start(assets, python, spark or {}),
-            self.application.attr_arn,
-            self.job_role,
-            self.dead_letters,
-        )
+        role = add_schedule_role(self, self.application.attr_arn, self.job_role, self.dead_letters)
+        properties = spark_properties(self.fleet, assets.archives, python, Stack.of(self).region, spark or {})
+        start = partial(self._start, assets, properties)
+        run = start(name, self.arguments.texts(assets.schema))
+        self.schedule = add_schedule(self, "Schedule", schedule, run, role, self.dead_letters)
+        if maintenance is not None:
+            upkeep = start(f"{name}-maintain", self.arguments.maintain_texts)
+            self.maintenance = add_schedule(self, "Maintenance", maintenance, upkeep, role, self.dead_letters)
         failed, succeeded = self._ended("FAILED"), self._ended("SUCCESS")
         level = level_of(monitoring)
         check_unheard(level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds)
@@ -293,14 +306,16 @@ class SparkPipeline(Construct):
         table = Stack.of(self).format_arn(service="dynamodb", resource="table", resource_name=name)
         return roles.allow(actions, table)
 
-    def _start(self, assets: PipelineAssets, python: str, own: Mapping[str, str]) -> Mapping[str, Any]:
+    def _start(
+        self, assets: PipelineAssets, properties: Mapping[str, str], name: str, arguments: Sequence[str]
+    ) -> Mapping[str, Any]:
         return start_job_run(
             self.application.attr_application_id,
             self.job_role.role_arn,
-            self.arguments.name,
+            name,
             assets.entry_point,
-            self.arguments.texts(assets.schema),
-            spark_properties(self.fleet, assets.archives, python, Stack.of(self).region, own),
+            arguments,
+            properties,
             self.arguments.timeout_minutes,
         )
 

@@ -41,6 +41,10 @@ TEXTS = {
     "schema": "DDL, or a .json file",
     "code": "the directory of the transform's module",
     "transform": "module:function",
+    "merge_key": "columns that identify a row of the table merged",
+    "order_by": "columns that say which of its records is later",
+    "delete_when": "a condition in SQL: which record deletes its row",
+    "maintenance": "the schedule of `sublet pipeline maintain`, or never; rate(1 day) by default, not for parquet",
     "application": "the application whose lease table `leases` uses",
     "dependencies": "a folder of dependencies that was built elsewhere",
 }

@@ -130,6 +130,8 @@ def _check_options(name: str, rest: list[str], command: str) -> None:
     """The command exists and has these options."""
     program = ArgumentParser()
     {each.name: each for each in all_commands()}[name].add_arguments(program)
+    tasks = {word: task for action in program._actions for word, task in getattr(action, "tasks", {}).items()}
+    program = tasks.get(rest[0], program) if rest else program
     known = set(re.findall(r"--[\w-]+", program.format_help()))
     assert {word for word in rest if word.startswith("--")} <= known, command
 

@@ -24,7 +24,9 @@ from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet.settings import StartKind, StartPosition
 from sublet.spark.options import Leases
+from sublet.spark.pipeline import maintain_command
 from sublet.spark.pipeline.command import add_arguments, settings_of
+from sublet.spark.pipeline.merge_rule import MergeRule
 from sublet.spark.pipeline.settings import PipelineSettings, Sink
 from sublet_cdk import roles
 from sublet_cdk.consumer_settings import KNOWN_ONLY_AT_DEPLOYMENT
@@ -124,9 +126,9 @@ def role(template: Template, name: str) -> dict[str, tuple[set[str], Any]]:
     return duties
 
 
-def request(template: Template) -> Any:
+def request(template: Template, schedule: str = "PipelineSchedule") -> Any:
     """StartJobRun's request, as EventBridge Scheduler sends it."""
-    return json.loads(plain(only(template, "AWS::Scheduler::Schedule")["Target"]["Input"]))
+    return json.loads(plain(only(template, "AWS::Scheduler::Schedule", schedule)["Target"]["Input"]))
 
 
 def arguments(template: Template) -> PipelineSettings:
@@ -639,3 +641,62 @@ def test_lag_alarm_exists_for_each_stream_known_at_synth(
 def test_a_pipeline_reads_one_stream_or_several(make: Make, given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=r"setting streams = .*given, if `stream` is not"):
         make(**given)
+
+
+def test_delta_tables_are_maintained_once_a_day(make: Make) -> None:
+    """By the same application, role and workers, so that no run of the pipeline is under way meanwhile."""
+    template = Template.from_stack(make(sink=Sink.DELTA))
+    schedule = only(template, "AWS::Scheduler::Schedule", "PipelineMaintenance")
+    assert schedule["ScheduleExpression"] == "rate(1 day)"
+    assert plain(schedule["Target"]["RoleArn"]) == "ScheduleRole"
+    assert plain(schedule["Target"]["DeadLetterConfig"]["Arn"]) == "DeadLetters"
+    upkeep, run = request(template, "PipelineMaintenance"), request(template)
+    given = upkeep["JobDriver"]["SparkSubmit"].pop("EntryPointArguments")
+    run["JobDriver"]["SparkSubmit"].pop("EntryPointArguments")
+    assert upkeep == {**run, "Name": "orders-lake-maintain"}
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    settings = maintain_command.settings_of(parser.parse_args(given))
+    assert (settings.output, settings.sink, settings.dry_run) == ("s3://lake/tables", Sink.DELTA, False)
+
+
+@pytest.mark.parametrize(
+    ("properties", "expression"),
+    [
+        ({}, None),
+        ({"sink": Sink.DELTA, "maintenance": "never"}, None),
+        (
+            {"sink": Sink.DELTA, "maintenance": scheduler.ScheduleExpression.cron(hour="3", minute="0")},
+            "cron(0 3 * * ? *)",
+        ),
+        ({"sink": Sink.ICEBERG, "namespace": "glue.orders"}, None),
+        ({"sink": Sink.ICEBERG, "namespace": "glue.orders", "maintenance": "rate(2 days)"}, "rate(2 days)"),
+        (
+            {
+                "sink": Sink.ICEBERG,
+                "namespace": "glue.orders",
+                "spark": {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+            },
+            "rate(1 day)",
+        ),
+    ],
+)
+def test_maintenance_is_scheduled_where_tables_can_be_maintained(
+    make: Make, properties: dict[str, Any], expression: str | None
+) -> None:
+    found = Template.from_stack(make(**properties)).find_resources("AWS::Scheduler::Schedule")
+    expressions = [each["Properties"]["ScheduleExpression"] for name, each in found.items() if "Maintenance" in name]
+    assert expressions == ([] if expression is None else [expression])
+
+
+def test_maintenance_of_parquet_is_refused_at_synth(make: Make) -> None:
+    with pytest.raises(SettingsError, match=r"setting maintenance = 'rate\(1 day\)': left out"):
+        make(maintenance="rate(1 day)")
+
+
+def test_a_merged_table_is_an_argument_of_the_runs(make: Make) -> None:
+    properties = {"schema": "id INT NOT NULL, at INT NOT NULL", "merge_key": "id", "order_by": "at"}
+    given = arguments(Template.from_stack(make(sink=Sink.DELTA, delete_when="at < 0", **properties)))
+    assert given.merge == MergeRule(key=("id",), order_by=("at",), delete_when="at < 0")
+    with pytest.raises(SettingsError, match="setting merge-key = 'id': left out with parquet"):
+        make(**properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from sublet.spark.release import HAS_READ_LIMITS, ONE_BATCH_ALONE
 
 from infra.local import EmbeddedAws
-from tests.spark.flight_events import MISFITS, FlightStream, carriers
+from tests.spark.flight_events import MISFITS, FlightStream, carriers, flight
 from tests.spark.kinesis_stream import BusyStream
 from tests.spark.processes import kill_session
 
@@ -125,3 +126,44 @@ def test_the_pipelines_tables_declared(embedded_aws: EmbeddedAws, tmp_path: Path
     found = {row["carrier"]: (row["flights"], row["departure_delay"], row["arrival_delay"]) for row in rows("carriers")}
     figures = carriers(stream.numbers)
     assert found == {name: (of[0], of[2], of[4]) for name, of in figures.items()}
+
+
+def put_flights(client: Any, stream: str, scheduled: str, numbers: range, shard: int) -> None:
+    """Flights of one time, all in one of the stream's two shards."""
+    events = [json.dumps(json.loads(flight(number)) | {"scheduled": scheduled}) for number in numbers]
+    records = [{"Data": event.encode(), "PartitionKey": "x", "ExplicitHashKey": str(shard << 127)} for event in events]
+    assert client.put_records(StreamName=stream, Records=records)["FailedRecordCount"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_an_idle_shard_does_not_hold_up_the_days_of_the_others(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """A day that both shards have flights of ends, although one of them is silent from then on."""
+    client, name = embedded_aws.client("kinesis"), f"by-day-{os.getpid()}"
+    client.create_stream(StreamName=name, ShardCount=2)
+    client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    shutil.copytree(EXAMPLE, tmp_path / "example")
+    folder = tmp_path / "example" / "daily"
+    spec = folder / "spark-pipeline.yml"
+    text = spec.read_text().replace("sublet.stream: flights", f"sublet.stream: {name}")
+    spec.write_text(text.replace("/var/lib/flights", str(tmp_path)))
+
+    def daily() -> dict[tuple[str, str], tuple[int, int]]:
+        files = [str(file) for file in (folder / "spark-warehouse" / "daily").rglob("*.parquet")]
+        found = ds.dataset(files).to_table().to_pylist() if files else []
+        days = [((str(row["day"]), row["carrier"]), (row["flights"], row["departure_delay"])) for row in found]
+        assert len(dict(days)) == len(days), "a day twice"
+        return dict(days)
+
+    def expected(day: str, numbers: range) -> dict[tuple[str, str], tuple[int, int]]:
+        return {(day, carrier): (of[0], of[2]) for carrier, of in carriers(list(numbers)).items()}
+
+    for shard in (0, 1):
+        put_flights(client, name, "2026-01-01T12:00", range(shard * 30, shard * 30 + 30), shard)
+    run_pipeline(embedded_aws, folder, *OUTLIVING)
+    assert daily() == {}
+    put_flights(client, name, "2026-01-02T06:01", range(60, 90), 0)
+    run_pipeline(embedded_aws, folder, *OUTLIVING)
+    print("after the run that read them", daily())
+    run_pipeline(embedded_aws, folder, *OUTLIVING)
+    assert daily() == expected("2026-01-01", range(60))

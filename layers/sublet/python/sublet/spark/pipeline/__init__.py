@@ -16,5 +16,10 @@ parquet_tables, delta_tables, iceberg_tables   write a batch into its tables, ea
 adoption         finds the positions of 0.2's tables; journal_of_02: what its last Parquet batch left (pure)
 tally            figures, lines and the final summary (pure); progress_bar draws them on a terminal
 micro_batch      one batch: judged once, made into tables, written
+merge_rule       how the table `merged` comes about (pure); merge: any merge as a value and as SQL (pure)
+merged_table     that table: the latest record of each key
+lake             tables that are changed in place: delta_jar_lake, iceberg_lake (both over sql_lake), deltalake_lake
+maintain_command, maintaining   `sublet pipeline maintain`: compaction, and the removal of what is old
+reparse_command, reparsing      `sublet pipeline reparse`: records again through today's schema
 running          the query: from its start to its summary
 """

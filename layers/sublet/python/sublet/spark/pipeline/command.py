@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections import UserDict
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from sublet.errors import SettingsError, SubletError
 from sublet.spark.option_values import duration
+from sublet.spark.pipeline import maintain_command, reparse_command
+from sublet.spark.pipeline.merge_rule import add_merge, merge_rule
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_settings
 
 DESCRIPTION = """\
@@ -16,6 +20,7 @@ Write a Kinesis stream into tables, each record exactly once:
   raw        every user record
   parsed     the records that fit --schema, with its columns
   rejected   the records that do not fit: the reason, and the original bytes
+  merged     with --merge-key: the latest record of each key
   ...        the tables that --transform makes from a batch of `parsed`
 
 Each table keeps how far it holds the stream. Each run continues where the last one ended."""
@@ -24,7 +29,9 @@ EXAMPLES = """\
 examples:
   sublet pipeline --stream orders --output lake --schema "id BIGINT NOT NULL, price DECIMAL(9,2)" --available-now
   sublet pipeline --stream orders --output s3://lake/orders --sink delta --schema orders.json --every 5m
-  sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables"""
+  sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables
+  sublet pipeline maintain --output s3://lake/orders --sink delta
+  sublet pipeline reparse --output s3://lake/orders --sink delta --schema orders.json"""
 
 _NAMED = {"stream": "stream", "start": "startPosition", "application": "application", "leases": "leases"}
 """The arguments that are also options of the source."""
@@ -39,22 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        settings = settings_of(arguments)
         try:
-            from sublet.spark.pipeline.running import run_in_this_process
+            perform: Callable[[argparse.Namespace], int] = arguments.perform
+            return perform(arguments)
         except ModuleNotFoundError as missing:
             raise SettingsError(
                 "pipeline", missing.name, "is not installed: install sublet with its extra spark"
             ) from None
-        return run_in_this_process(settings)
     except SubletError as problem:
         print(f"sublet: {problem}", file=sys.stderr)
         return 2
 
 
+def _write_tables(arguments: argparse.Namespace) -> int:
+    settings = settings_of(arguments)
+    from sublet.spark.pipeline.running import run_in_this_process
+
+    return run_in_this_process(settings)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.set_defaults(perform=_write_tables)
+    _add_tasks(parser)
     _add_what(parser.add_argument_group("what"))
     _add_how(parser.add_argument_group("how the tables are laid out"))
     _add_when(parser.add_argument_group("from where, and when"))
@@ -79,6 +94,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a configuration of the Spark session, such as spark.driver.memory=4g",
     )
+
+
+class _AnyWord(UserDict[str, argparse.ArgumentParser]):
+    """The tasks by name, for argparse, which refuses other words before the action sees them."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
+
+
+class _Task(argparse._SubParsersAction):  # type: ignore[type-arg] # noqa: SLF001 - argparse's own has no public name
+    """Another task on the same tables. It has arguments of its own, so the pipeline's are not required. Any other word
+    is an unrecognized argument, as it would be without tasks.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.tasks = self._name_parser_map
+        self.choices: Any = _AnyWord()
+        self.choices.data = self.tasks
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if values[0] not in self.tasks:
+            unrecognized = vars(namespace).setdefault(argparse._UNRECOGNIZED_ARGS_ATTR, [])  # noqa: SLF001
+            unrecognized.extend(values)
+            return
+        for action in parser._actions:  # noqa: SLF001 - argparse has no public list
+            action.required = False
+        super().__call__(parser, namespace, values, option_string)
+
+
+def _add_tasks(parser: argparse.ArgumentParser) -> None:
+    tasks = parser.add_subparsers(
+        title="other tasks on the tables (TASK --help explains each)",
+        metavar="TASK",
+        action=_Task,
+        required=False,
+        prog=parser.prog,
+    )
+    for name, task in (("maintain", maintain_command), ("reparse", reparse_command)):
+        subparser = tasks.add_parser(name, help=task.SUMMARY, allow_abbrev=False)
+        subparser.set_defaults(perform=task.run, parser=subparser)
+        task.add_arguments(subparser)
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
@@ -115,6 +178,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         metavar="MODULE:FUNCTION",
         help="a function that gets a batch of parsed (of raw without --schema) and returns {table name: DataFrame}",
     )
+    add_merge(group)
 
 
 def _add_how(group: argparse._ArgumentGroup) -> None:
@@ -170,4 +234,5 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         partition_by=arguments.partition_by,
         file_size=arguments.target_file_size,
         metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
+        merge=merge_rule(arguments.merge_key, arguments.order_by, arguments.delete_when, schema=arguments.schema),
     )

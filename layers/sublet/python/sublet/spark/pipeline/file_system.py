@@ -83,6 +83,14 @@ class SparkFiles:
                 found.append(ListedFile(path, status.getLen(), status.getModificationTime()))
         return sorted(found)
 
+    def folders(self, folder: str) -> list[str]:
+        """The names of the folders in it, except those that readers of tables ignore."""
+        system, place = self._at(folder)
+        if not system.exists(place):
+            return []
+        names = [str(each.getPath().getName()) for each in system.listStatus(place) if each.isDirectory()]
+        return sorted(name for name in names if not name.startswith(("_", ".")))
+
     def absolute(self, path: str) -> str:
         """Returns the path with its scheme, as Spark understands it."""
         system, place = self._at(path)

@@ -136,7 +136,7 @@ class IcebergTables:
 
     def _evolved(self, name: str, rows: Sequence[Column]) -> list[Column]:
         table = f"{self._namespace}.{name}"
-        change = evolution(name, columns_of(self._spark.table(table)), rows, _iceberg_widens)
+        change = evolution(name, columns_of(self._spark.table(table)), rows, iceberg_widens)
         self._alter(table, change)
         return columns_of(self._spark.table(table)) if change.added or change.widened else list(change.columns)
 
@@ -149,7 +149,7 @@ class IcebergTables:
             self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
 
 
-def _iceberg_widens(ours: Type, theirs: Type) -> bool:
+def iceberg_widens(ours: Type, theirs: Type) -> bool:
     """Iceberg widens a decimal at the front alone."""
     if str(ours).startswith("decimal"):
         return bool(ours.rpartition(",")[2] == theirs.rpartition(",")[2])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import sha256
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -14,6 +17,7 @@ from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.spark.release import arrow_type, with_column
 
 ARRIVAL_DATE = "arrivalDate"
+SCHEMA_VERSION = "schemaVersion"
 _COLUMNS = (*ARROW_SCHEMA.names, ARRIVAL_DATE)
 _WHENCE = tuple(name for name in _COLUMNS if name not in ("data", "explicitHashKey"))
 _ARRIVAL_DATE_SQL = "date_from_unix_date(cast(floor(unix_micros(approximateArrivalTimestamp) / 86400000000) as int))"
@@ -32,9 +36,9 @@ def check_schema(schema: StructType) -> None:
             raise SettingsError("schema", name, "each name once: to Spark, Id and id are the same")
 
 
-def judge(rows: DataFrame, schema: StructType) -> DataFrame:
+def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = ()) -> DataFrame:
     """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or the `reason` why it does
-    not fit.
+    not fit. `also`: more columns of the rows to keep.
 
     Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
     being defined. The package must be installed on the executors.
@@ -45,12 +49,12 @@ def judge(rows: DataFrame, schema: StructType) -> DataFrame:
     def parse(data: pa.Array) -> pa.Array:
         return parse_array(text, arrow_kind, data)
 
-    judged = with_column(with_arrival_date(rows), "judged", kind, parse, of="data")
-    return judged.select(*_COLUMNS, f"judged.{PARSED}", f"judged.{REASON}")
+    judged = with_column(with_arrival_date(rows, also), "judged", kind, parse, of="data")
+    return judged.select(*_COLUMNS, *also, f"judged.{PARSED}", f"judged.{REASON}")
 
 
-def with_arrival_date(rows: DataFrame) -> DataFrame:
-    return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE))
+def with_arrival_date(rows: DataFrame, also: Sequence[str] = ()) -> DataFrame:
+    return rows.select(*ARROW_SCHEMA.names, F.expr(_ARRIVAL_DATE_SQL).alias(ARRIVAL_DATE), *also)
 
 
 def raw(judged: DataFrame) -> DataFrame:
@@ -58,12 +62,18 @@ def raw(judged: DataFrame) -> DataFrame:
     return judged.select(*_COLUMNS)
 
 
-def parsed(judged: DataFrame) -> DataFrame:
+def parsed(judged: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     """The rows that fit: the schema's columns, and where each row comes from."""
     fitting = judged.where(F.col(REASON).isNull())
-    return fitting.select(f"{PARSED}.*", *_WHENCE)
+    return fitting.select(f"{PARSED}.*", *_WHENCE, *also)
 
 
-def rejected(judged: DataFrame) -> DataFrame:
-    """The rows that do not fit: the `reason`, and all columns of `raw`."""
-    return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS)
+def rejected(judged: DataFrame, schema: StructType | None = None, also: Sequence[str] = ()) -> DataFrame:
+    """The rows that do not fit: the `reason`, all columns of `raw`, and the version of the schema if it is given."""
+    version = [] if schema is None else [F.lit(schema_version(schema)).alias(SCHEMA_VERSION)]
+    return judged.where(F.col(REASON).isNotNull()).select(REASON, *_COLUMNS, *also, *version)
+
+
+def schema_version(schema: StructType) -> str:
+    """A short text that is the same for the same schema, and for no other one in practice."""
+    return sha256(schema.json().encode()).hexdigest()[:12]

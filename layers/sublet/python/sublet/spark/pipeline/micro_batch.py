@@ -9,10 +9,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from sublet.errors import SettingsError
 from sublet.ports import Clock
 from sublet.spark.pipeline.batch_extent import OffsetLog, extent_of
 from sublet.spark.pipeline.judging import judge, parsed, raw, rejected, with_arrival_date
 from sublet.spark.pipeline.layout import Batch
+from sublet.spark.pipeline.merge_rule import MERGED
+from sublet.spark.pipeline.merged_table import MergedTable
 from sublet.spark.pipeline.tables import Tables
 from sublet.spark.pipeline.tally import BatchDone
 from sublet.spark.pipeline.transforming import OWN_TABLES, Transform, transformed
@@ -32,7 +35,7 @@ class TransformRecipe:
         """A batch's tables by name. The user's tables come last, and are made from `parsed` (or `raw`)."""
         tables = {"raw": raw(judged)}
         if self.schema is not None:
-            tables |= {"parsed": parsed(judged), "rejected": rejected(judged)}
+            tables |= {"parsed": parsed(judged), "rejected": rejected(judged, self.schema)}
         if self.transform is not None:
             seen = tables["raw" if self.schema is None else "parsed"]
             tables |= transformed(self.transform, self.reference, seen)
@@ -49,6 +52,8 @@ class WriteBatch:
     the batch.
 
     offsets      the query's offset log
+    merged       the table with one row per key, if there is one. It is merged last, from all rows that fit: the same
+                 rows again change nothing
     is_over      returns True once the run was asked to end: no more batches begin
     was_refused  True if a batch was refused for that reason
     """
@@ -61,10 +66,11 @@ class WriteBatch:
         clock: Clock,
         report: Callable[[BatchDone], object],
         is_over: Callable[[], bool],
+        merged: MergedTable | None = None,
     ) -> None:
         self._recipe, self._sink, self._offsets = recipe, sink, offsets
         self._clock, self._report = clock, report
-        self._is_over, self.was_refused = is_over, False
+        self._is_over, self._merged, self.was_refused = is_over, merged, False
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         """Writes the batch. Persists the rows and the user's tables meanwhile, so that each is computed once."""
@@ -79,10 +85,14 @@ class WriteBatch:
             for name in OWN_TABLES:
                 refuse_gap(name, self._sink.positions(name), extent, self._offsets.checkpoint, batch)
             tables = self._unwritten(judged, extent)
+            if self._merged is not None and MERGED in tables:
+                raise SettingsError("transform", self._recipe.reference, f"table name {MERGED!r}: merge-key writes it")
             kept += [
                 table.persist(StorageLevel.MEMORY_AND_DISK) for name, table in tables.items() if name not in OWN_TABLES
             ]
             counted = self._sink.write(tables, Batch(batch, extent))
+            if self._merged is not None:
+                counted[MERGED] = self._merged.write(parsed(judged))
         finally:
             for frame in reversed(kept):
                 frame.unpersist()

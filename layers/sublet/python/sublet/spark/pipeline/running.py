@@ -23,6 +23,7 @@ from sublet.spark import drain, lag_of, report_lag
 from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
+from sublet.spark.pipeline.merged_table import MergedTable, open_merged
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.session import cause_of, display_for, session
 from sublet.spark.pipeline.settings import PipelineSettings, in_partitions
@@ -99,7 +100,8 @@ def run_pipeline(
         display.batch_done(tally)
 
     offsets = OffsetLog(SparkFiles(spark).read_text, settings.checkpoint)
-    write = WriteBatch(recipe, tables, offsets, clock, done, is_over=stop)
+    merged = merged_table(spark, settings, recipe.schema)
+    write = WriteBatch(recipe, tables, offsets, clock, done, is_over=stop, merged=merged)
     query = start(spark, settings, write)
     if settings.every is None:
         Thread(target=_drain, args=(query,), daemon=True).start()
@@ -112,6 +114,19 @@ def run_pipeline(
             raise
     finally:
         query.stop()
+
+
+def merged_table(spark: SparkSession, settings: PipelineSettings, schema: StructType | None) -> MergedTable | None:
+    if settings.merge is None or schema is None:
+        return None
+    return open_merged(
+        spark,
+        output=settings.output,
+        checkpoint=settings.checkpoint,
+        sink=settings.sink,
+        rule=settings.merge,
+        schema=schema,
+    )
 
 
 def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from pyspark.sql import SparkSession
 
+from sublet.errors import SubletError
 from sublet.spark.pipeline.settings import PipelineSettings
 from sublet.spark.pipeline.tally import PlainLines, ProgressDisplay
 
@@ -28,19 +29,39 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def session(settings: PipelineSettings, quiet: bool) -> SparkSession:
-    """Returns the Spark session. `quiet` suppresses warnings, which would garble a terminal. Python workers run this
-    interpreter unless configured otherwise."""
-    if "spark.pyspark.python" not in settings.spark:
+    return session_of(settings.spark, f"sublet pipeline {settings.stream}", quiet)
+
+
+def session_of(configuration: Mapping[str, str], name: str, quiet: bool) -> SparkSession:
+    """Returns the session of that name. `quiet` suppresses warnings, which would garble a terminal. Python workers run
+    this interpreter unless configured otherwise."""
+    if "spark.pyspark.python" not in configuration:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(f"sublet pipeline {settings.stream}")
-    for name, value in {**_defaults(settings.spark), **settings.spark}.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**_defaults(configuration), **configuration}.items():
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    if SHUFFLE not in settings.spark:  # the default, 200, would be 200 tasks for a few rows
+    if SHUFFLE not in configuration:  # the default, 200, would be 200 tasks for a few rows
         spark.conf.set(SHUFFLE, str(spark.sparkContext.defaultParallelism))
     if quiet:
         spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def in_session(configuration: Mapping[str, str], task: str, work: Callable[[SparkSession], object]) -> int:
+    """Does a task on the tables in a session of its own. Returns the exit code: 0, or 1 if it failed, with one line on
+    standard error. Raises SubletError."""
+    spark = session_of(configuration, f"sublet pipeline {task}", quiet=True)
+    try:
+        work(spark)
+    except SubletError:
+        raise
+    except Exception as failure:  # noqa: BLE001 - Spark's, Py4J's or the table format's
+        print(f"sublet: {task} failed: {cause_of(failure)}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    return 0
 
 
 def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
@@ -50,7 +71,7 @@ def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
 def display_for(stream: str, terminal: bool) -> ProgressDisplay:
     """Returns the progress bar if this is a terminal and `rich` is installed, and otherwise plain lines."""
     if not terminal or find_spec("rich") is None:
-        return PlainLines(_say)
+        return PlainLines(say)
     from rich.console import Console
 
     from sublet.spark.pipeline.progress_bar import ProgressBar
@@ -58,7 +79,7 @@ def display_for(stream: str, terminal: bool) -> ProgressDisplay:
     return ProgressBar(Console(), stream)
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     print(line, flush=True)
 
 

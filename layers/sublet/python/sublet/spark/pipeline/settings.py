@@ -12,6 +12,7 @@ from sublet.errors import SettingsError
 from sublet.settings import duration_text
 from sublet.spark.option_table import OPTIONS, parse_options
 from sublet.spark.options import Leases, UseOfLeases
+from sublet.spark.pipeline.merge_rule import MergeRule
 
 SPAN_DEFAULT = "10m"
 """How much arrival time one batch covers. It limits a batch's size, also while the run catches up on a week."""
@@ -47,6 +48,7 @@ class PipelineSettings:
     partition_by the columns that new tables are partitioned by, as far as they have them
     file_size    how many bytes of records' data a file should have
     metrics_of   the application whose metrics the run puts; None: it puts none
+    merge        how the table `merged` comes about; None: there is none
     """
 
     output: str
@@ -60,6 +62,7 @@ class PipelineSettings:
     partition_by: tuple[str, ...] = PARTITION_BY_DEFAULT
     file_size: int = FILE_SIZE_DEFAULT
     metrics_of: str | None = None
+    merge: MergeRule | None = None
 
     @property
     def stream(self) -> str:
@@ -79,6 +82,7 @@ def pipeline_settings(
     partition_by: str | None = None,
     file_size: str | None = None,
     metrics_of: str | None = None,
+    merge: MergeRule | None = None,
 ) -> PipelineSettings:
     """Checks the settings. Raises SettingsError for the first that is wrong."""
     if not output.strip():
@@ -87,6 +91,8 @@ def pipeline_settings(
         raise SettingsError("every", duration_text(every), "longer than 0")
     if sink is Sink.ICEBERG and checkpoint is None:
         raise SettingsError("checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own")
+    if merge is not None and sink is Sink.PARQUET:
+        raise SettingsError("merge-key", ", ".join(merge.key), "left out with parquet: it needs delta or iceberg")
     place = (checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/")
     return PipelineSettings(
         output=output if sink is Sink.ICEBERG else output.rstrip("/"),
@@ -100,6 +106,7 @@ def pipeline_settings(
         partition_by=PARTITION_BY_DEFAULT if partition_by is None else columns(partition_by),
         file_size=FILE_SIZE_DEFAULT if file_size is None else size(file_size),
         metrics_of=metrics_of,
+        merge=merge,
     )
 
 

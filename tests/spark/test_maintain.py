@@ -1,0 +1,171 @@
+"""`sublet pipeline maintain` on Delta tables by the package `deltalake`: beside a writer, nothing lost or repeated."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark.sql import SparkSession
+from sublet.errors import SettingsError
+from sublet.spark.pipeline.deltalake_lake import DeltalakeLake
+from sublet.spark.pipeline.file_system import SparkFiles
+from sublet.spark.pipeline.lake import is_conflict, retried
+from sublet.spark.pipeline.maintain_command import MaintainSettings
+from sublet.spark.pipeline.maintaining import maintain
+from sublet.spark.pipeline.settings import Sink
+from sublet.system.clock import SystemClock
+
+BATCHES, ROWS = 40, 5
+
+
+class LocalFiles:
+    """SparkFiles of this machine, without Spark."""
+
+    def folders(self, folder: str) -> list[str]:
+        return sorted(path.name for path in Path(folder).iterdir() if path.is_dir() and path.name[0] not in "_.")
+
+    def absolute(self, path: str) -> str:
+        return f"file:{path}"
+
+
+def lake(folder: Path) -> DeltalakeLake:
+    return DeltalakeLake(cast("SparkSession", None), cast("SparkFiles", LocalFiles()), str(folder))
+
+
+def settings(folder: Path, **given: Any) -> MaintainSettings:
+    wanted: dict[str, Any] = {
+        "output": str(folder),
+        "sink": Sink.DELTA,
+        "retention": timedelta(days=1),
+        "tombstone_retention": timedelta(days=1),
+        "target_size": 2**27,
+        "dry_run": False,
+        "spark": {},
+    }
+    return MaintainSettings(**{**wanted, **given})
+
+
+def run(folder: Path, **given: Any) -> list[str]:
+    said: list[str] = []
+    maintain(lake(folder), settings(folder, **given), SystemClock(), said.append)
+    return said
+
+
+def write(folder: Path, batches: range) -> None:
+    """As the sink writes: a commit with the batch's number for each batch, partitioned by date."""
+    for batch in batches:
+        rows = pa.table({"number": range(batch * ROWS, (batch + 1) * ROWS), "arrivalDate": ["2026-01-01"] * ROWS})
+        properties = CommitProperties(app_transactions=[Transaction("pipeline", batch)])
+        write_deltalake(folder / "raw", rows, mode="append", partition_by=["arrivalDate"], commit_properties=properties)
+
+
+def numbers(folder: Path) -> list[int]:
+    found: list[int] = sorted(DeltaTable(folder / "raw").to_pyarrow_table().column("number").to_pylist())
+    return found
+
+
+def files(folder: Path) -> set[Path]:
+    return set((folder / "raw").rglob("*.parquet")) - set((folder / "raw" / "_delta_log").iterdir())
+
+
+def test_maintenance_beside_a_writer_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    write(tmp_path, range(2))
+    failures: list[BaseException] = []
+
+    def writes() -> None:
+        try:
+            write(tmp_path, range(2, BATCHES))
+        except BaseException as failure:  # noqa: BLE001 - for the assertion below
+            failures.append(failure)
+
+    writer = Thread(target=writes)
+    writer.start()
+    runs = 0
+    while writer.is_alive() or not runs:
+        run(tmp_path)
+        runs += 1
+    writer.join()
+    assert failures == []
+    assert numbers(tmp_path) == list(range(BATCHES * ROWS))
+    print("maintained", runs, "times")
+    said = run(tmp_path, retention=timedelta(0))
+    assert numbers(tmp_path) == list(range(BATCHES * ROWS))
+    assert len(files(tmp_path)) == 1, said
+    assert DeltaTable(tmp_path / "raw").transaction_version("pipeline") == BATCHES - 1
+
+
+def test_a_dry_run_says_what_there_is_to_do_and_does_nothing(tmp_path: Path) -> None:
+    write(tmp_path, range(6))
+    DeltaTable(tmp_path / "raw").optimize.compact()
+    write(tmp_path, range(6, 8))
+    before, version = files(tmp_path), DeltaTable(tmp_path / "raw").version()
+    said = run(tmp_path, retention=timedelta(0), dry_run=True)
+    assert said[0].startswith("raw: 3 files of 0.0 MB, 6 old to remove")
+    assert said[1].startswith("1 table looked at in ")
+    assert (files(tmp_path), DeltaTable(tmp_path / "raw").version()) == (before, version)
+    said = run(tmp_path, retention=timedelta(0))
+    assert said[0].startswith("raw: 3 files of 0.0 MB -> 1, 9 old removed")
+    assert len(files(tmp_path)) == 1
+
+
+def test_files_within_the_retention_stay(tmp_path: Path) -> None:
+    write(tmp_path, range(6))
+    before = files(tmp_path)
+    run(tmp_path)
+    assert before < files(tmp_path)
+    assert sorted(DeltaTable(tmp_path / "raw", version=3).to_pyarrow_table().column("number").to_pylist()) == list(
+        range(4 * ROWS)
+    )
+
+
+def test_an_output_without_our_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"setting output = .*it has no delta table raw"):
+        run(tmp_path)
+
+
+class ConcurrentAppendException(Exception):
+    """As Delta's jar names it."""
+
+
+def test_a_change_starts_over_after_a_conflict_alone() -> None:
+    left = [ConcurrentAppendException("first"), ConcurrentAppendException("second")]
+
+    def change() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    assert retried(change) == "done"
+
+    def fails() -> None:
+        raise PermissionError("not allowed")
+
+    with pytest.raises(PermissionError):
+        retried(fails)
+
+    def conflicts() -> None:
+        raise ConcurrentAppendException("again")
+
+    with pytest.raises(ConcurrentAppendException):
+        retried(conflicts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DELTA_CONCURRENT_DELETE_READ] ConcurrentDeleteReadException: ...",
+        "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records",
+        "org.apache.iceberg.exceptions.CommitFailedException: Cannot commit",
+    ],
+)
+def test_conflicts_are_known_by_their_names(text: str) -> None:
+    assert is_conflict(RuntimeError(text))
+
+
+def test_other_errors_are_no_conflicts() -> None:
+    assert not is_conflict(RuntimeError("org.apache.hadoop.security.AccessControlException: not allowed"))

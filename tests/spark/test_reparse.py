@@ -1,0 +1,170 @@
+"""`sublet pipeline reparse`: each record once in `parsed` or `rejected`, also after a kill in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from sublet.errors import SettingsError
+from sublet.spark.pipeline import reparsing
+from sublet.spark.pipeline.judging import schema_version
+from sublet.spark.pipeline.lake import open_lake
+from sublet.spark.pipeline.merge import Merge
+from sublet.spark.pipeline.merge_rule import MERGED, MergeRule
+from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
+from sublet.spark.pipeline.reparsing import Reparsed, reparse
+from sublet.spark.pipeline.running import run_pipeline, schema_of
+from sublet.spark.pipeline.settings import Sink, pipeline_settings
+from sublet.spark.pipeline.tally import PlainLines, RunTally
+from sublet.system.clock import SystemClock
+
+from infra.local import EmbeddedAws
+from tests.spark.local_session import local_session
+
+OLD = "id INT NOT NULL, at INT NOT NULL"
+NEW = "id INT NOT NULL, at INT NOT NULL, note STRING"
+WIDER = "id INT NOT NULL, at INT"
+RULE = MergeRule(key=("id",), order_by=("at",))
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def spark(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
+    with local_session(embedded_aws) as session:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        yield session
+
+
+@pytest.fixture
+def stream(embedded_aws: EmbeddedAws) -> str:
+    """Forty records that fit OLD, five that have no `at`, and five that are no JSON."""
+    client, name = embedded_aws.client("kinesis"), f"reparsed-{os.getpid()}-{time.time_ns()}"
+    client.create_stream(StreamName=name, ShardCount=2)
+    client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+    data = [json.dumps({"id": number, "at": number, "note": f"note {number}"}) for number in range(40)]
+    data += [json.dumps({"id": number}) for number in range(40, 45)] + [f"no JSON {number}" for number in range(5)]
+    records = [{"Data": text.encode(), "PartitionKey": text} for text in data]
+    assert client.put_records(StreamName=name, Records=records)["FailedRecordCount"] == 0
+    time.sleep(1.1)
+    return name
+
+
+def write(spark: SparkSession, stream: str, folder: Path, schema: str | None, merge: MergeRule | None = None) -> None:
+    given = pipeline_settings(
+        output=str(folder / "lake"),
+        checkpoint=None,
+        sink=Sink.DELTA,
+        schema=schema,
+        transform=None,
+        every=None,
+        options={"stream": stream},
+        spark={},
+        merge=merge,
+    )
+    run_pipeline(spark, given, RunTally(), PlainLines(print), SystemClock(), lambda: False)
+
+
+def again(folder: Path, schema: str, source: Source, merge: MergeRule | None = None) -> ReparseSettings:
+    return ReparseSettings(
+        output=str(folder / "lake"),
+        checkpoint=str(folder / "lake" / "_checkpoint"),
+        sink=Sink.DELTA,
+        source=source,
+        schema=schema,
+        merge=merge,
+        spark={},
+    )
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = DeltaTable(str(folder / "lake" / table)).to_pyarrow_table().to_pylist()
+    return found
+
+
+def ids(folder: Path, table: str = "parsed") -> list[int]:
+    return sorted(row["id"] for row in rows(folder, table))
+
+
+def positions(folder: Path, table: str) -> Counter[tuple[str, int]]:
+    return Counter((row["sequenceNumber"], row["subSequenceNumber"]) for row in rows(folder, table))
+
+
+def assert_each_once(folder: Path) -> None:
+    raw = positions(folder, "raw")
+    assert set(raw.values()) == {1}
+    assert raw == positions(folder, "parsed") + positions(folder, "rejected")
+
+
+class Killed(Exception):
+    """In place of SIGKILL: nothing of the run goes on."""
+
+
+class DiesBefore:
+    """A lake that dies before its merge of this number."""
+
+    def __init__(self, lake: Any, number: int) -> None:
+        self._lake, self._left = lake, number
+
+    def merge(self, name: str, rows: DataFrame, merge: Merge, partitions: Sequence[str] = ()) -> None:
+        if self._left == 0:
+            raise Killed
+        self._left -= 1
+        self._lake.merge(name, rows, merge, partitions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake, name)
+
+
+def test_rejected_shrinks_by_what_fits_today(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before each of its changes, and run again."""
+    write(spark, stream, tmp_path, OLD)
+    assert len(rows(tmp_path, "rejected")) == 10
+    for number in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(reparsing, "open_lake", lambda *given, at=number: DiesBefore(open_lake(*given), at))
+            with pytest.raises(Killed):
+                reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print)
+        raw = positions(tmp_path, "raw")
+        assert not raw - positions(tmp_path, "parsed") - positions(tmp_path, "rejected"), "a record is in none"
+    assert reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print) == Reparsed(0, 5)
+    assert_each_once(tmp_path)
+    assert ids(tmp_path) == list(range(45))
+    rejected = rows(tmp_path, "rejected")
+    assert {row["data"] for row in rejected} == {b"no JSON %d" % number for number in range(5)}
+    assert {row["schemaVersion"] for row in rejected} == {schema_version(schema_of(spark, WIDER))}
+    assert all(row["reason"].startswith("not JSON") for row in rejected)
+
+
+def test_raw_fills_what_the_schema_adds(spark: SparkSession, stream: str, tmp_path: Path) -> None:
+    """A lake that had no schema so far gets `parsed` and `rejected`; one more column then comes into both."""
+    write(spark, stream, tmp_path, None)
+    assert reparse(spark, again(tmp_path, OLD, Source.RAW), print) == Reparsed(40, 10)
+    assert_each_once(tmp_path)
+    assert reparse(spark, again(tmp_path, NEW, Source.RAW, RULE), print) == Reparsed(40, 10)
+    assert_each_once(tmp_path)
+    assert {row["id"]: row["note"] for row in rows(tmp_path, "parsed")} == {n: f"note {n}" for n in range(40)}
+    assert ids(tmp_path, MERGED) == list(range(40))
+    with pytest.raises(SettingsError, match="setting merge-key = None: as the pipeline has it"):
+        reparse(spark, again(tmp_path, NEW, Source.RAW), print)
+    with pytest.raises(SettingsError, match=r"setting schema = 'parsed\.note'"):
+        reparse(spark, again(tmp_path, NEW.replace("STRING", "INT"), Source.RAW, RULE), print)
+
+
+def test_records_of_the_batch_under_way_are_left_for_later(spark: SparkSession, stream: str, tmp_path: Path) -> None:
+    write(spark, stream, tmp_path, OLD)
+    for note in (tmp_path / "lake" / "_checkpoint" / "commits").glob("*0*"):
+        note.unlink()
+    with pytest.raises(SettingsError, match=r"setting checkpoint = .*with a committed batch"):
+        reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print)
+    (tmp_path / "lake" / "_checkpoint" / "commits" / "0").write_text("v1\n{}")
+    assert reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print) == Reparsed(5, 5)
