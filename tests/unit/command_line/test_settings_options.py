@@ -44,6 +44,17 @@ def test_run_names_the_option_of_a_missing_setting(missing: str) -> None:
         settings(*(word for option in named.items() for word in option))
 
 
+STREAM_ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/events"
+
+
+def test_stream_may_be_named_by_its_arn() -> None:
+    options = ("--application", "orders", "--handler", "orders:handle")
+    for given in (settings(*options, "--stream", STREAM_ARN), settings(*options, SUBLET_STREAM=STREAM_ARN)):
+        assert (given.stream, given.stream_arn) == ("events", STREAM_ARN)
+    with pytest.raises(SettingsError, match="the ARN of a stream"):
+        settings(*options, "--stream", "arn:aws:sqs:eu-west-1:123456789012:orders")
+
+
 def test_options_go_before_the_environment_and_that_before_the_defaults() -> None:
     options = ("--application", "orders", "--handler", "orders:handle", "--failover-time", "60s")
     given = settings(

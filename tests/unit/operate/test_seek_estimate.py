@@ -194,3 +194,8 @@ def test_a_shard_that_began_within_a_shift_is_not_shifted_past_its_parents() -> 
     scan, shards = world.table.real.scan(), world.shards.list_shards()
     with pytest.raises(SeekRefused, match="its parents have the records before: seek to a time"):
         shifted(-1.5 * HOUR, scan.leases, shards, (), world.ports)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("TRIM_HORIZON", "earliest"), ("Latest", "latest"), ("LATEST", "latest")])
+def test_position_may_have_kinesis_own_name(text: str, meant: str) -> None:
+    assert place(text) == place(meant)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from sublet.errors import SettingsError
+from sublet.protocol.stream_identity import stream_settings
 from sublet.runtimes.process_settings import process_defaults
 from sublet.settings import (
     DEFINITIONS,
@@ -60,8 +61,10 @@ def settings_of(options: Namespace, environment: Mapping[str, str], required: Co
     """Takes each setting from the options, otherwise from the SUBLET_* variables, otherwise from a process's defaults.
     `required`: settings that must be given besides the application; a command that reads no stream needs none.
     """
-    stated = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    given = {variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None}
+    stated = _by_arn({name: text for name, text in environment.items() if name.startswith(PREFIX)})
+    given = _by_arn(
+        {variable_of(name): text for name in DEFINITIONS if (text := getattr(options, name, None)) is not None}
+    )
     texts = stated | given
     for name in required:
         if variable_of(name) not in texts and not (name == "stream" and variable_of("streams") in texts):
@@ -72,6 +75,14 @@ def settings_of(options: Namespace, environment: Mapping[str, str], required: Co
         own |= _heartbeat(stated | given)
     none = {} if variable_of("streams") in texts else {variable_of("stream"): NO_STREAM}
     return Settings.from_environment({**none, **own, **stated, **given})
+
+
+def _by_arn(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """A stream that is given by its ARN is two settings. Raises SettingsError if it is another resource's ARN."""
+    stream = texts.get(variable_of("stream"), "")
+    if not stream.startswith("arn:"):
+        return texts
+    return {**texts, **{variable_of(name): text for name, text in stream_settings(stream).items()}}
 
 
 def _heartbeat(texts: Mapping[str, str]) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from sublet.errors import SeekRefused, SettingsError
 from sublet.settings.text import parse_duration, parse_moment
 
 EARLIEST, LATEST = "earliest", "latest"
+AS_KINESIS_SAYS = {"trim_horizon": EARLIEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,11 @@ class SeekTime:
 
 def place(text: str) -> SeekTime:
     """Parses a time. Raises SeekRefused, which says what is allowed."""
-    if text.lower() == EARLIEST:
-        return SeekTime(text)
-    if text.lower() == LATEST:
-        return SeekTime(text, ago=timedelta(0))
+    name = AS_KINESIS_SAYS.get(text.lower(), text.lower())
+    if name == EARLIEST:
+        return SeekTime(name)
+    if name == LATEST:
+        return SeekTime(name, ago=timedelta(0))
     try:
         return SeekTime(text, ago=parse_duration("position", text))
     except SettingsError:
