@@ -84,6 +84,7 @@ def test_each_setting_of_a_process_is_an_option(
         "poll_bytes": str(2**20),
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "health": "127.0.0.1:8080",
+        "payload_format": "json",
         "on_failure": "arn:aws:s3:::given-up/orders",
         "streams": "orders,audit-*@LATEST",
         "fan_out_consumer": "arn:aws:kinesis:eu-west-1:123456789012:stream/events/consumer/orders:1",
