@@ -1,4 +1,5 @@
-"""The source over Spark Connect: a client that has only a socket, and a server that has the package."""
+"""The source over Spark Connect: a client that has only a socket, and a server that has the package. `sublet pipeline`
+is refused there."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from pyspark.sql import SparkSession
 from sublet.metric_names import Metric
 from sublet.system.clock import SystemClock
 from sublet.testing.memory import MemoryMetrics
+from sublet.errors import SettingsError
 from sublet.spark import LagListener, drain, lag
+from sublet.spark.pipeline.connect import classic
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -41,10 +44,43 @@ drain(query)
 while not metrics.flushes:
     time.sleep(0.1)
 assert {each.stream for each in lag(query)} == {stream}
+try:
+    classic(spark)
+except SettingsError as refused:
+    assert refused.name == "SparkSession" and "toTable()" in str(refused), refused
+else:
+    raise AssertionError("sublet pipeline takes a session over Connect")
 print("counted", int(sum(metrics.values(Metric.RECORDS))))
 print("stream", spark.read.parquet(folder + "/rows").select("data").distinct().count())
 spark.stop()
 """
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "named"),
+    [
+        (("--conf", "spark.remote=sc://nowhere:15002/;token=s3cr3t"), {}, "spark.remote = 'sc://nowhere:15002/'"),
+        ((), {"SPARK_REMOTE": "sc://nowhere:15002/;token=s3cr3t"}, "spark.remote = 'sc://nowhere:15002/'"),
+        (("--conf", "spark.api.mode=Connect"), {}, "spark.api.mode = 'connect'"),
+        ((), {"SPARK_API_MODE": "connect"}, "spark.api.mode = 'connect'"),
+    ],
+)
+def test_pipeline_over_connect_is_refused_by_name_before_spark_starts(
+    tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], named: str
+) -> None:
+    command = [sys.executable, "-m", "sublet.spark.pipeline", "--stream", "orders", "--output", str(tmp_path / "lake")]
+    ran = subprocess.run(
+        [*command, *arguments],
+        env={**os.environ, **environment, "JAVA_HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"sublet: setting {named}: sublet pipeline runs beside Spark's driver")
+    assert "s3cr3t" not in ran.stderr
+    assert not (tmp_path / "lake").exists()
 
 
 @explores

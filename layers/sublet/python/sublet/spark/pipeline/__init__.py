@@ -21,5 +21,6 @@ merged_table     that table: the latest record of each key
 lake             tables that are changed in place: delta_jar_lake, iceberg_lake (both over sql_lake), deltalake_lake
 maintain_command, maintaining   `sublet pipeline maintain`: compaction, and the removal of what is old
 reparse_command, reparsing      `sublet pipeline reparse`: records again through today's schema
+connect          refuses a session over Spark Connect
 running          the query: from its start to its summary
 """

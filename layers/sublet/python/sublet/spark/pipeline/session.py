@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pyspark.sql import SparkSession
 
 from sublet.errors import SubletError
+from sublet.spark.pipeline.connect import check_classic, classic
 from sublet.spark.pipeline.settings import PipelineSettings
 from sublet.spark.pipeline.tally import PlainLines, ProgressDisplay
 
@@ -35,12 +36,13 @@ def session(settings: PipelineSettings, quiet: bool) -> SparkSession:
 def session_of(configuration: Mapping[str, str], name: str, quiet: bool) -> SparkSession:
     """Returns the session of that name. `quiet` suppresses warnings, which would garble a terminal. Python workers run
     this interpreter unless configured otherwise."""
+    check_classic(configuration)
     if "spark.pyspark.python" not in configuration:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in {**_defaults(configuration), **configuration}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = classic(builder.getOrCreate())
     if SHUFFLE not in configuration:  # the default, 200, would be 200 tasks for a few rows
         spark.conf.set(SHUFFLE, str(spark.sparkContext.defaultParallelism))
     if quiet:
