@@ -26,6 +26,7 @@ from tests.spark.flight_events import FlightStream
 from tests.spark.local_session import ROOT, local_session
 
 EXAMPLE = ROOT / "examples" / "pipeline"
+FLIGHTS = str(EXAMPLE / "flights.json")
 BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
 pytestmark = pytest.mark.timeout(400)
 
@@ -49,25 +50,28 @@ class Lake:
         self.spark, self.stream, self.sink = spark, stream, sink
         self.output, self.checkpoint = folder / "lake", folder / "lake" / "_checkpoint"
 
-    def settings(self) -> PipelineSettings:
+    def settings(self, transform: str | None, schema: str | None) -> PipelineSettings:
         return pipeline_settings(
             output=str(self.output),
             checkpoint=None,
             sink=self.sink,
-            schema=str(EXAMPLE / "flights.json"),
-            transform="carriers:tables",
+            schema=schema,
+            transform=transform,
             every=None,
             options={"stream": self.stream.name},
             spark={},
         )
 
-    def load(self, flights: int = 0) -> RunTally:
+    def load(
+        self, flights: int = 0, transform: str | None = "carriers:tables", schema: str | None = FLIGHTS
+    ) -> RunTally:
         """Runs the pipeline, after that many more flights have arrived."""
         if flights:
             self.stream.produce(flights)
             time.sleep(1.1)  # available is what arrived before the run began, by the second
         tally = RunTally()
-        run_pipeline(self.spark, self.settings(), tally, PlainLines(print), SystemClock(), lambda: False)
+        given = self.settings(transform, schema)
+        run_pipeline(self.spark, given, tally, PlainLines(print), SystemClock(), lambda: False)
         return tally
 
     def copy_checkpoint(self, to: Path) -> None:
@@ -166,36 +170,30 @@ def test_tables_that_differ_each_get_what_they_lack(
         "GROWN = False\n"
     )
     lake = Lake(spark, stream, tmp_path, sink)
-    given = lake.settings()
-
-    def load(flights: int) -> RunTally:
-        stream.produce(flights)
-        time.sleep(1.1)
-        settings = pipeline_settings(
-            output=given.output,
-            checkpoint=None,
-            sink=sink,
-            schema=given.schema,
-            transform="growing:tables",
-            every=None,
-            options={"stream": stream.name},
-            spark={},
-        )
-        tally = RunTally()
-        run_pipeline(spark, settings, tally, PlainLines(print), SystemClock(), lambda: False)
-        return tally
-
-    load(20)
+    lake.load(20, "growing:tables")
     lake.copy_checkpoint(tmp_path / "copy")
-    load(20)
+    lake.load(20, "growing:tables")
     import growing  # type: ignore[import-not-found]
 
     growing.GROWN = True
     lake.restore_checkpoint(tmp_path / "copy")
-    load(20)
+    lake.load(20, "growing:tables")
     assert sorted(row["number"] for row in lake.rows("old")) == stream.numbers
-    assert sorted(row["number"] for row in lake.rows("new")) == stream.numbers[20:]
+    assert sorted(row["number"] for row in lake.rows("new")) == stream.numbers[30:]
     assert sorted(row["number"] for row in lake.rows("parsed")) == stream.numbers
+
+
+def test_table_that_was_left_out_for_a_while_is_refused_only_when_it_comes_back(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path
+) -> None:
+    lake = Lake(spark, stream, tmp_path, Sink.PARQUET)
+    lake.load(5)
+    for _ in range(2):
+        lake.load(5, transform=None, schema=None)
+    with pytest.raises(PySparkException, match=r"setting checkpoint = .*it is ahead of table parsed, which holds"):
+        lake.load(5)
+    lake.load(5, transform=None, schema=None)
+    assert Counter(row["data"] for row in lake.rows("raw")) == Counter(stream.produced)
 
 
 def test_a_sink_of_ones_own_writes_each_row_once_after_a_restored_checkpoint(

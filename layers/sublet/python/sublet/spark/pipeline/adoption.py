@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -78,8 +79,8 @@ def adopt_delta(
     opened = {name: table for name in _folders(files, settings) if (table := tables.opened(name)) is not None}
     if "raw" not in opened:
         return
-    root, folder = opened["raw"].table_uri.rstrip("/"), f"{settings.output}/raw"
-    uris = [folder + uri.removeprefix("file://").removeprefix(root) for uri in opened["raw"].file_uris()]
+    folder = f"{settings.output}/raw"
+    uris = [f"{folder}/{path}" for path in pa.table(opened["raw"].get_add_actions()).column("path").to_pylist()]
     lake = old_lake(files, settings, spark.read.option("basePath", folder).parquet(*uris))
     for name, table in opened.items():
         if tables.held(name, table).version is None:

@@ -20,7 +20,8 @@ WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]
 
 
 def write_files(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
-    frame.write.mode("append").partitionBy(*partitions).parquet(folder)
+    writer = frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy(*partitions).parquet(folder)
 
 
 @dataclass(frozen=True, slots=True)

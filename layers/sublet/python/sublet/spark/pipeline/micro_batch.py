@@ -31,6 +31,10 @@ class TransformRecipe:
     transform: Transform | None = None
     reference: str = ""
 
+    @property
+    def own_tables(self) -> tuple[str, ...]:
+        return OWN_TABLES[:1] if self.schema is None else OWN_TABLES
+
     def tables(self, judged: DataFrame) -> dict[str, DataFrame]:
         """A batch's tables by name. The user's tables come last, and are made from `parsed` (or `raw`)."""
         tables = {"raw": raw(judged)}
@@ -82,7 +86,7 @@ class WriteBatch:
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
             extent = self._offsets.bounded(extent_of(judged), batch)
-            for name in OWN_TABLES:
+            for name in self._recipe.own_tables:
                 refuse_gap(name, self._sink.positions(name), extent, self._offsets.checkpoint, batch)
             tables = self._unwritten(judged, extent)
             if self._merged is not None and MERGED in tables:

@@ -1,4 +1,4 @@
-"""What happens to a table when rows with other columns come: on Parquet and Delta, by the sinks alone."""
+"""The sinks for Parquet and Delta by themselves: other columns, partitions, positions, and what maintenance leaves."""
 
 from __future__ import annotations
 
@@ -155,3 +155,46 @@ def test_batch_without_rows_for_a_table_moves_its_positions_all_the_same(
     table.number = 9
     table.write("1L as id")
     assert table.rows("id") == [(1,)]
+
+
+def test_delta_positions_outlive_compaction_vacuum_and_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """The log's older files go with a checkpoint of it, and what is not in the table goes with vacuum."""
+    sink = Sinks(spark, tmp_path, Sink.DELTA)
+    for number in range(3):
+        sink.write(f"{number}L as id")
+    held = sink.opened().positions("parsed")
+    table = DeltaTable(str(tmp_path / "parsed"))
+    assert table.optimize.compact()["numFilesRemoved"] == 3
+    removed = table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    assert sum(name.endswith(".parquet") for name in removed) == 3
+    table.create_checkpoint()
+    for log in sorted((tmp_path / "parsed" / "_delta_log").glob("*.json"))[:-1]:
+        log.unlink()
+    assert sink.opened().positions("parsed") == held
+    assert DeltaTable(str(tmp_path / "parsed")).count() == 3
+    sink.write("3L as id")
+    assert sink.rows("id") == [(0,), (1,), (2,), (3,)]
+
+
+def test_delta_table_without_the_file_of_its_positions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    sink = Sinks(spark, tmp_path, Sink.DELTA)
+    sink.write("1L as id")
+    [positions] = (tmp_path / "parsed" / "_sublet").iterdir()
+    positions.unlink()
+    with pytest.raises(SettingsError, match=rf"{positions.name}': the table's positions are gone"):
+        sink.write("2L as id")
+
+
+def test_parquet_journal_that_was_cut_short_leaves_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
+    """And what its batch had staged is in no table."""
+    sink = Sinks(spark, tmp_path, Sink.PARQUET)
+    sink.write("1L as id")
+    held = sink.opened().positions("parsed")
+    (tmp_path / "_sublet" / "2.json").write_text('{"number": 2, "tables": {')
+    staged = tmp_path / "_sublet" / "staged" / "2" / "parsed" / "part-0.parquet"
+    staged.parent.mkdir(parents=True)
+    staged.write_bytes(b"torn")
+    assert sink.opened().positions("parsed") == held
+    sink.write("2L as id")
+    assert sink.rows("id") == [(1,), (2,)]
+    assert not list((tmp_path / "_sublet").rglob("*.parquet"))
