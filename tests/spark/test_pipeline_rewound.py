@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -163,21 +164,19 @@ def test_tables_that_differ_each_get_what_they_lack(
 ) -> None:
     """A transform's new table begins with the batch that it is made of; the others hold that batch already."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "growing.py").write_text(
+    (tmp_path / f"growing_{sink}.py").write_text(
         "def tables(flights):\n"
         "    made = {'old': flights.select('number', 'shardId', 'arrivalDate')}\n"
         "    return made | ({'new': flights.select('number')} if GROWN else {})\n"
         "GROWN = False\n"
     )
     lake = Lake(spark, stream, tmp_path, sink)
-    lake.load(20, "growing:tables")
+    lake.load(20, f"growing_{sink}:tables")
     lake.copy_checkpoint(tmp_path / "copy")
-    lake.load(20, "growing:tables")
-    import growing  # type: ignore[import-not-found]
-
-    growing.GROWN = True
+    lake.load(20, f"growing_{sink}:tables")
+    import_module(f"growing_{sink}").GROWN = True  # type: ignore[attr-defined]
     lake.restore_checkpoint(tmp_path / "copy")
-    lake.load(20, "growing:tables")
+    lake.load(20, f"growing_{sink}:tables")
     assert sorted(row["number"] for row in lake.rows("old")) == stream.numbers
     assert sorted(row["number"] for row in lake.rows("new")) == stream.numbers[30:]
     assert sorted(row["number"] for row in lake.rows("parsed")) == stream.numbers
