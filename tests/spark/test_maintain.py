@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
@@ -123,6 +124,21 @@ def test_files_within_the_retention_stay(tmp_path: Path) -> None:
     )
 
 
+def test_files_of_a_batch_under_way_and_positions_stay(tmp_path: Path) -> None:
+    """What an attempt left days ago, without a commit, goes."""
+    write(tmp_path, range(2))
+    names = ("part-1/arrivalDate=2026-01-01/a.parquet", "part-2/b.parquet", "_sublet/7.json")
+    left, young, positions = (tmp_path / "raw" / name for name in names)
+    for file in (left, young, positions):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    for file in (left, positions):
+        os.utime(file, (0, 0))
+    said = run(tmp_path)
+    assert said[0].endswith(", 1 old removed")
+    assert [file.exists() for file in (left, young, positions)] == [False, True, True]
+
+
 def test_an_output_without_our_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"setting output = .*it has no delta table raw"):
         run(tmp_path)
@@ -142,11 +158,15 @@ def test_a_change_starts_over_after_a_conflict_alone() -> None:
 
     assert retried(change) == "done"
 
+    calls: list[int] = []
+
     def fails() -> None:
+        calls.append(1)
         raise PermissionError("not allowed")
 
     with pytest.raises(PermissionError):
         retried(fails)
+    assert calls == [1]
 
     def conflicts() -> None:
         raise ConcurrentAppendException("again")

@@ -95,7 +95,7 @@ class DeltalakeLake:
         """The package has its own clock, and makes a checkpoint of the log, whose old entries then go as the table's
         properties say."""
         table, hours = self._table(name), ceil(retention.total_seconds() / 3600)
-        files = retried(lambda: table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False))
+        files = retried(lambda: table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True))
         if not dry_run:
             table = self._table(name)
             table.create_checkpoint()
