@@ -52,7 +52,7 @@ def settings(stream: str, folder: Path, **given: Any) -> PipelineSettings:
         "schema": SCHEMA,
         "transform": None,
         "every": None,
-        "options": {"stream": stream, "maxRecordsPerTrigger": "80"},
+        "options": {"stream": stream, "maxRecordsPerTrigger": "120"},
         "spark": {},
         "merge": RULE,
     }
@@ -100,7 +100,7 @@ def test_merged_has_the_latest_record_of_each_key(
     beside = Thread(target=maintain_again_and_again)
     beside.start()
     try:
-        for _ in range(3):
+        for _ in range(2):
             stream.produce()
             stream.reshard()
             stream.produce()
