@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 import time
@@ -16,7 +17,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple, Self
 
 import boto3
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from sublet.aws.kinesis.shapes import decode_records_reply
 from sublet.protocol.records import StreamRecord
@@ -83,9 +84,11 @@ class Workers:
             self._look()
 
     def _look(self) -> None:
+        own = str(os.getsid(0))
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                if b"pyspark.daemon" not in (process / "cmdline").read_bytes():
+                is_own = (process / "stat").read_text().rpartition(")")[2].split()[3] == own
+                if not is_own or b"pyspark.daemon" not in (process / "cmdline").read_bytes():
                     continue
                 for thread in process.glob("task/*/schedstat"):
                     ran, waited, _ = thread.read_text().split()
@@ -242,7 +245,8 @@ def batches(spark: SparkSession, source: str, options: dict[str, str], count: in
     ended: list[tuple[int, float]] = []
     enough = Event()
 
-    def done(_: Any, number: int) -> None:
+    def done(batch: DataFrame, number: int) -> None:
+        batch.write.mode("append").format("noop").save()
         ended.append((number, cpu_seconds()))
         if len(ended) > count:
             enough.set()
