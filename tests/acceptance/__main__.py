@@ -39,6 +39,10 @@ The exit code is 0 if all went well, 1 if something did not, 2 if the account ca
 """
 
 
+SECOND_REGION = "eu-west-1"
+"""Of a dry run."""
+
+
 class Accounts(NamedTuple):
     """What a run uses. `number`, `region`: of `aws`."""
 
@@ -139,7 +143,8 @@ def _minutes(text: str) -> float:
 def _accounts(asked: argparse.Namespace, stack: ExitStack) -> Accounts:
     """Raises NotReady, and CredentialsTooShort if a run with these credentials could not clean up."""
     if asked.dry_run:
-        return Accounts(stack.enter_context(embedded_aws()), ACCOUNT, REGION)
+        embedded = stack.enter_context(embedded_aws())
+        return Accounts(embedded, ACCOUNT, REGION, embedded.in_region(SECOND_REGION))
     account = real_account(asked.region)
     elsewhere = real_account(asked.second_region) if asked.second_region else None
     foreign = real_account(account.region, asked.other_profile) if asked.other_profile else None

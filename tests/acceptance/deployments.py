@@ -13,9 +13,9 @@ from typing import Any
 
 from sublet.operate.rules import role_needs
 from sublet.settings.value import TAG as APPLICATION_TAG
-from sublet_cdk.consumer_stack import CONTEXT
 from sublet_cdk.names import consumer_stack
 
+from infra.local.deploy import bootstrap
 from tests.acceptance.belongings import TAG
 from tests.acceptance.commands import running_sublet, sublet
 from tests.acceptance.outcomes import PATIENCE, NotAsItShouldBe, NotAsked, NotOffered
@@ -30,21 +30,31 @@ BY_ARGUMENT = ("application", "stream_arn", "handler_code", "handler")
 
 def by_the_deploy_command(stage: Stage) -> None:
     """`sublet deploy`, as README begins."""
-    arn = stage.make_stream("command", ShardCount=1)
-    context, recorder = stage.recorded("command")
-    application, stack = context["application"], consumer_stack(context["application"])
-    stage.expect_stack(stack, application, f"{application}-sightings")
+    _deployed_by_command(stage, "command")
+
+
+def _deployed_by_command(stage: Stage, suffix: str) -> None:
+    arn = stage.make_stream(suffix, ShardCount=1)
+    context, recorder = stage.recorded(suffix)
+    application = context["application"]
+    stage.expect_stack(consumer_stack(application), application, f"{application}-sightings")
+    outputs = _run_deploy(stage, {**context, "stream_arn": arn})
+    _all_come(stage, Fleet(stage.aws, arn.rpartition("/")[2], outputs, recorder))
+
+
+def _run_deploy(stage: Stage, context: Mapping[str, str]) -> dict[str, str]:
+    """Returns the stack's outputs."""
     with tempfile.TemporaryDirectory(prefix="sublet-acceptance-") as scratch:
         outputs = Path(scratch) / "outputs.json"
         sublet(
             stage,
-            *("deploy", *_options({**context, "stream_arn": arn}, stage), "--"),
+            *("deploy", *_options(context, stage), "--"),
             *("--require-approval", "never", "--tags", f"{TAG}={stage.plan.prefix}", "--progress", "events"),
             *("--outputs-file", str(outputs), "--output", str(Path(scratch) / "cdk.out")),
             *(("--context", "sublet:metric-math-alarms=false") if stage.plan.is_dry else ()),
         )
-        found = json.loads(outputs.read_text())[stack]
-    _all_come(stage, Fleet(stage.aws, arn.rpartition("/")[2], found, recorder))
+        found: dict[str, dict[str, str]] = json.loads(outputs.read_text())
+        return found[consumer_stack(context["application"])]
 
 
 def without_the_cdk(stage: Stage) -> None:
@@ -85,7 +95,7 @@ def without_the_cdk(stage: Stage) -> None:
 
 
 def a_process_becomes_a_lambda(stage: Stage) -> None:
-    """`sublet run` makes the tables and reads; then it is stopped, and a stack on the same tables goes on."""
+    """`sublet run` makes the tables and reads; then it is stopped, and `sublet deploy` finds its tables and goes on."""
     arn = stage.make_stream("moved", ShardCount=2)
     context, recorder = stage.recorded("moved")
     application, stream = context["application"], arn.rpartition("/")[2]
@@ -102,24 +112,20 @@ def a_process_becomes_a_lambda(stage: Stage) -> None:
         for table in tables:
             _take_over(stage, table, application)
     fleet.produce(KEYS)  # between the process and the stack
-    existing = {name: "true" for name in CONTEXT if name.startswith("existing_")}
-    math = {} if stage.plan.is_dry else {"sublet:metric-math-alarms": "true"}
     stage.expect_stack(consumer_stack(application))
-    fleet.outputs = stage.deploy({**context, "stream_arn": arn, **existing, **math})
+    fleet.outputs = _run_deploy(stage, {**context, "stream_arn": arn})
     _all_come(stage, fleet)
     repeated = len(recorder.deliveries()) - len(set(fleet.put))
     stage.facts["repeated"] = str(repeated)
 
 
 def in_a_second_region(stage: Stage) -> None:
-    """The same application once more, in another region of the same account."""
+    """The application of `sublet deploy` once more, in another region of the same account."""
     if stage.elsewhere is None:
-        if stage.plan.is_dry:
-            raise NotOffered("the embedded AWS has one region")
         raise NotAsked("give --second-region")
     there = stage.at(stage.elsewhere)
-    arn = there.make_stream("main", ShardCount=1)
-    _all_come(stage, there.deploy_consumer("main", arn).fleet)
+    bootstrap(there.aws, report=lambda line: stage.report(f"  | {line}"))
+    _deployed_by_command(there, "command")
 
 
 def a_stream_of_another_account(stage: Stage) -> None:

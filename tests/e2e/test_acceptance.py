@@ -30,8 +30,7 @@ def test_a_dry_run_passes_and_leaves_nothing(tmp_path: Path, capsys: pytest.Capt
     told = report.read_text()
     assert "| FAILED |" not in told
     assert told.count("| passed |") >= 10
-    for told_apart in ("a dry run of a read", "figures in cloudwatch", "alarms are quiet", "in a second region"):
-        assert f"| {told_apart} |" in told
+    assert told.count("| not offered here |") >= 4
     assert all(f"| {step.promise} |" in told for step in STEPS)
     assert "0 missing, 0 out of order" in told
     assert "Nothing." in told
