@@ -43,7 +43,8 @@ def _deployed_by_command(stage: Stage, suffix: str) -> None:
 
 
 def _run_deploy(stage: Stage, context: Mapping[str, str]) -> dict[str, str]:
-    """Returns the stack's outputs."""
+    """Returns the stack's outputs. A real account has been bootstrapped, or the run had been refused."""
+    bootstrap(stage.aws, report=lambda line: stage.report(f"  | {line}"))
     with tempfile.TemporaryDirectory(prefix="sublet-acceptance-") as scratch:
         outputs = Path(scratch) / "outputs.json"
         sublet(
@@ -123,9 +124,7 @@ def in_a_second_region(stage: Stage) -> None:
     """The application of `sublet deploy` once more, in another region of the same account."""
     if stage.elsewhere is None:
         raise NotAsked("give --second-region")
-    there = stage.at(stage.elsewhere)
-    bootstrap(there.aws, report=lambda line: stage.report(f"  | {line}"))
-    _deployed_by_command(there, "command")
+    _deployed_by_command(stage.at(stage.elsewhere), "command")
 
 
 def a_stream_of_another_account(stage: Stage) -> None:
