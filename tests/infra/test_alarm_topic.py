@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import Stack, Validations
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
+from cdk_nag import AwsSolutionsChecks
 from sublet.errors import SettingsError
 from sublet_cdk.alarm_topic import NOBODY
 from sublet_cdk.monitoring import ConsumerMonitoring
@@ -47,6 +48,13 @@ def test_address_gets_a_topic_that_cloudwatch_may_publish_to(build: Build) -> No
     assert (allowed["Effect"], allowed["Action"], allowed["Resource"]) == ("Allow", "sns:Publish", {"Ref": topic})
     assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     assert not warnings(stack)
+
+
+def test_cdk_nag_finds_nothing_in_an_address_topic(build: Build) -> None:
+    app = an_app()
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    build({"alarm_email": ADDRESS}, app)
+    app.synth()  # raises, and prints the findings, if there are any
 
 
 @pytest.mark.parametrize("address", ["orders-team", "two words@example.com", "@example.com", "arn:aws:sns:x:1:t"])
