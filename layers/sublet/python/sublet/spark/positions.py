@@ -4,7 +4,7 @@ A micro-batch's number is not its identity: after a checkpoint was set back, the
 that keeps, in the transaction that writes the rows, how far it holds each shard can tell at any time what is new:
 
     def write(rows, batch):
-        held = positions_of(spark.read.table("lake.orders"))
+        held = positions_of(rows.sparkSession.read.table("lake.orders"))
         unwritten(rows, held).write.mode("append").saveAsTable("lake.orders")
 
 Positions are a dict that JSON can hold: `{"orders/shardId-000000000000": "4968...:3"}`, which says that everything of
