@@ -22,6 +22,7 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
@@ -223,6 +224,7 @@ def deregister_consumer(physical_id: str, _properties: Mapping[str, str]) -> Non
         kinesis.deregister_stream_consumer(ConsumerARN=physical_id)
 
 
+ROLE = "AWS::IAM::Role"
 NAMES: Mapping[str, tuple[str, Callable[[], Collection[str]]]] = {
     "AWS::DynamoDB::Table": ("TableName", lambda: dynamodb._tables),
     "AWS::CloudWatch::Dashboard": ("DashboardName", lambda: cloudwatch._dashboards),
@@ -231,7 +233,7 @@ NAMES: Mapping[str, tuple[str, Callable[[], Collection[str]]]] = {
         "StateMachineName",
         lambda: [machine["name"] for machine in stepfunctions._state_machines.values()],
     ),
-    "AWS::IAM::Role": ("RoleName", lambda: iam._roles),
+    ROLE: ("RoleName", lambda: iam._roles),
     "AWS::Lambda::Function": ("FunctionName", lambda: lambda_svc._functions),
 }
 """By type: the property that names a resource, and the names that exist, in the region of the request."""
@@ -252,7 +254,11 @@ def refuse_existing_names() -> None:
 
 def creating(create: Create, kind: str, named_by: str, existing: Callable[[], Collection[str]]) -> Create:
     def created(logical_id: str, properties: dict[str, Any], stack: str) -> tuple[str, dict[str, Any]]:
-        refuse_existing(kind, properties.get(named_by), existing())
+        name = properties.get(named_by)
+        refuse_existing(kind, name, existing())
+        if name is None and kind == ROLE and provisioners._physical_name(stack, logical_id, max_len=64) in existing():
+            # A role's name exists once in an account. ministack would give it to the stack of another region too.
+            provisioners._NAME_SEED.set(secrets.token_hex(4))
         return create(logical_id, properties, stack)
 
     return created

@@ -142,6 +142,20 @@ def test_a_dashboard_is_taken_in_every_region_and_a_table_only_in_its_own(embedd
     assert shown["DashboardName"] == "shown-once"
 
 
+def test_a_role_of_a_chosen_name_is_another_one_in_another_region(embedded_aws: EmbeddedAws) -> None:
+    """Roles belong to the account: a second region's stack must not take those of the first."""
+    unnamed: dict[str, Any] = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST}}
+    stacks = [Stacks(embedded_aws), Stacks(embedded_aws.in_region("eu-west-1"))]
+    assert [each.create("in-two-regions", It=unnamed) for each in stacks] == ["CREATE_COMPLETE"] * 2
+    described = {**unnamed, "Properties": {**unnamed["Properties"], "Description": "updated"}}
+    assert [each.update("in-two-regions", It=described) for each in stacks] == ["UPDATE_COMPLETE"] * 2
+
+    found = [each.cloudformation.describe_stack_resources(StackName="in-two-regions") for each in stacks]
+    names = {each["StackResources"][0]["PhysicalResourceId"] for each in found}
+    assert len(names) == 2
+    assert names <= {role["RoleName"] for role in embedded_aws.client("iam").list_roles()["Roles"]}
+
+
 @pytest.mark.parametrize("kind", ["table", "dashboard", "log group"])
 def test_a_resource_cannot_be_renamed_to_a_name_that_exists(embedded_aws: EmbeddedAws, kind: str) -> None:
     stacks, name = Stacks(embedded_aws), f"renamed-{kind.replace(' ', '-')}"

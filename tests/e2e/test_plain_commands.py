@@ -29,6 +29,7 @@ PAGE = ROOT / "docs" / "sam-and-terraform.md"
 TOOLS = ROOT / ".local" / "deployers" / "bin"
 EXAMPLE_ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 STACK = "sublet-orders-audit"
+SAM_STACK = "aws-sam-cli-managed-default"
 REQUEST_MAX = 51_200
 """The bytes of a template that CloudFormation takes in a request."""
 
@@ -57,6 +58,21 @@ class Project:
         kinesis.get_waiter("stream_exists").wait(StreamName="orders", WaiterConfig={"Delay": 1})
         self.arn = str(kinesis.describe_stream_summary(StreamName="orders")["StreamDescriptionSummary"]["StreamARN"])
         aws.client("s3").create_bucket(Bucket="plain-files")
+        self._let_sam_find_its_stack()
+
+    def _let_sam_find_its_stack(self) -> None:
+        """`--resolve-s3` makes it where it is missing, from a template that takes AWS' own transform."""
+        template = {
+            "Resources": {"SamCliSourceBucket": {"Type": "AWS::S3::Bucket"}},
+            "Outputs": {"SourceBucket": {"Value": {"Ref": "SamCliSourceBucket"}}},
+        }
+        cloudformation = self.aws.client("cloudformation")
+        cloudformation.create_stack(
+            StackName=SAM_STACK,
+            TemplateBody=json.dumps(template),
+            Tags=[{"Key": "ManagedStackSource", "Value": "AwsSamCli"}],
+        )
+        cloudformation.get_waiter("stack_create_complete").wait(StackName=SAM_STACK, WaiterConfig={"Delay": 1})
 
     def write(self, command: list[str], **more: str) -> None:
         """`sublet synth --plain`, with this test's stream and handler."""
@@ -148,7 +164,7 @@ def as_terraform_does(project: Project) -> None:
     cloudformation = project.aws.client("cloudformation")
     cloudformation.create_stack(
         StackName=STACK,
-        TemplateURL="https://plain-files.s3.us-east-1.amazonaws.com/sublet/template.json",
+        TemplateURL=f"{project.aws.environment['AWS_ENDPOINT_URL']}/plain-files/sublet/template.json",
         Capabilities=["CAPABILITY_IAM"],
         Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
     )
