@@ -9,12 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from tempfile import mkdtemp
-from threading import Event, Thread
-from typing import Any, NamedTuple, Self
+from threading import Event
+from typing import Any, NamedTuple
 
 import boto3
 from pyspark.sql import DataFrame, SparkSession
@@ -47,54 +46,13 @@ ALONE = f"{BACKLOG}-8-4096"
 
 
 class Read(NamedTuple):
-    """Seconds by the clock, CPU seconds of the JVM and the Python workers, and the part of a slot's time in which its
-    Python worker ran or waited for a core.
+    """Seconds by the clock, CPU seconds of the JVM and the Python workers, and the part of the slots' cores that was
+    used. On a busy machine other programs use some of it.
     """
 
     seconds: float
     cpu_seconds: float
     busy: float
-
-
-class Workers:
-    """Watches the Python workers' threads: how long each ran, and waited for a core, from Linux' figures."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-        self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._look()
-        self._before = dict(self._seen)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._look()
-
-    @property
-    def seconds(self) -> float:
-        return sum(ran - self._before.get(name, 0) for name, ran in self._seen.items()) / 1e9
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.2):
-            self._look()
-
-    def _look(self) -> None:
-        own = str(os.getsid(0))
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                is_own = (process / "stat").read_text().rpartition(")")[2].split()[3] == own
-                if not is_own or b"pyspark.daemon" not in (process / "cmdline").read_bytes():
-                    continue
-                for thread in process.glob("task/*/schedstat"):
-                    ran, waited, _ = thread.read_text().split()
-                    self._seen[str(thread)] = int(ran) + int(waited)
-            except OSError:
-                continue
 
 
 def read(spark: SparkSession, stream: str, slots: int, partitions: int | None) -> Read:
@@ -105,10 +63,9 @@ def read(spark: SparkSession, stream: str, slots: int, partitions: int | None) -
 
 def measured(work: Callable[[], object], slots: int = 1) -> Read:
     before, began = cpu_seconds(), time.monotonic()
-    with Workers() as workers:
-        work()
-    took = time.monotonic() - began
-    return Read(took, cpu_seconds() - before, min(1.0, workers.seconds / (took * slots)))
+    work()
+    seconds, cpu = time.monotonic() - began, cpu_seconds() - before
+    return Read(seconds, cpu, cpu / (seconds * min(slots, os.cpu_count() or slots)))
 
 
 def parquet(spark: SparkSession, stream: str) -> Callable[[], object]:

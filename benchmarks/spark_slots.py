@@ -27,8 +27,7 @@ GOAL_BATCH_SECONDS = 0.3
 
 
 class Found(NamedTuple):
-    """Each read: seconds, CPU seconds, and the part of a slot's time in which its Python worker ran or waited for a
-    core.
+    """Each read: seconds, CPU seconds, and the part of the slots' cores that was used.
 
     carried  rows that are made once, from Python into Spark
     alone    with a task for each shard
