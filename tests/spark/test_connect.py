@@ -56,6 +56,30 @@ spark.stop()
 """
 
 
+OWN_SINK = """
+import sys
+from pyspark.sql import SparkSession
+from sublet.spark import drain, positions_of, unwritten
+
+stream, folder = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+table = folder + "/table"
+
+
+def write(rows, batch):
+    found = rows.sparkSession.read.schema(rows.schema).parquet(table)
+    unwritten(rows, positions_of(found)).write.mode("append").parquet(table)
+
+
+rows = spark.readStream.format("sublet").options(stream=stream, availableNow="true").load()
+spark.createDataFrame([], rows.schema).write.parquet(table)
+for checkpoint in ("one", "another"):
+    drain(rows.writeStream.foreachBatch(write).option("checkpointLocation", folder + "/" + checkpoint).start())
+print("rows", spark.read.parquet(table).count())
+spark.stop()
+"""
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "named"),
     [
@@ -90,9 +114,25 @@ def test_batch_and_stream_and_lag_over_connect(embedded_aws: EmbeddedAws, tmp_pa
     for _ in range(2):
         stream.produce()
         stream.reshard()
+    said = run_client(CLIENT, embedded_aws, stream.name, tmp_path)
+    produced = str(len(stream.produced))
+    assert said.split() == ["batch", produced, "counted", produced, "stream", produced]
+
+
+@explores
+@pytest.mark.timeout(400)
+def test_sink_of_your_own_writes_each_row_once_over_connect(embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
+    """The second query has a new checkpoint, and reads everything again."""
+    stream = BusyStream(embedded_aws.client("kinesis"), f"connect-own-{os.getpid()}", 3)
+    stream.produce()
+    said = run_client(OWN_SINK, embedded_aws, stream.name, tmp_path)
+    assert said.split() == ["rows", str(len(stream.produced))]
+
+
+def run_client(program: str, embedded_aws: EmbeddedAws, stream: str, folder: Path) -> str:
     environment = {**os.environ, **embedded_aws.environment, "PYSPARK_PYTHON": sys.executable}
     with subprocess.Popen(
-        [sys.executable, "-c", CLIENT, stream.name, str(tmp_path)],
+        [sys.executable, "-c", program, stream, str(folder)],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -105,5 +145,4 @@ def test_batch_and_stream_and_lag_over_connect(embedded_aws: EmbeddedAws, tmp_pa
         finally:
             kill_session(client.pid)  # the server is the client's own, and outlives a client that fails
     assert client.returncode == 0, errors[-3000:]
-    produced = str(len(stream.produced))
-    assert said.split() == ["batch", produced, "counted", produced, "stream", produced]
+    return said
