@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sublet.errors import SettingsError
-from sublet.operate.cli.deploy import CDK_VERSION, CannotDeploy, cdk_command
+from sublet.operate.cli.deploy import CDK_VERSION, CannotDeploy, cdk_command, profile_of, region_of
 from sublet.operate.cli.main import main, parser
 
 GIVEN = ["deploy", "--application", "orders-audit", "--handler", "orders:handle"]
@@ -95,3 +95,22 @@ def test_the_cdks_command_line_is_the_one_that_the_repository_is_tested_with() -
 def test_deploy_takes_another_cdk_version(npx: Path) -> None:
     command = cdk_command(parser().parse_args([*GIVEN, "--cdk-version", "2.2000.0"]))
     assert command[command.index("--package") + 1] == "aws-cdk@2.2000.0"
+
+
+def test_deploy_looks_where_the_cdk_deploys() -> None:
+    arn = {"stream_arn": "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"}
+    assert region_of(arn, {"AWS_REGION": "us-east-1"}) == "eu-west-1"
+    assert region_of({}, {"AWS_REGION": "us-east-1"}) == "us-east-1"
+    assert region_of({"streams": "orders,audit"}, {}) is None
+
+
+@pytest.mark.parametrize("words", [["--profile", "prod"], ["--profile=prod"], ["--quiet", "--profile", "prod"]])
+def test_deploy_looks_with_the_cdks_profile(words: list[str]) -> None:
+    assert profile_of(words) == "prod"
+    assert profile_of(["--quiet", "prod"]) is None
+
+
+def test_adopted_context_comes_beside_what_is_stated(npx: Path) -> None:
+    command = cdk_command(parser().parse_args(GIVEN), {"existing_lease_table": "true"})
+    stated = json.loads(command[command.index("--context") + 1].removeprefix("sublet="))
+    assert stated == {"application": "orders-audit", "handler": "orders:handle", "existing_lease_table": "true"}

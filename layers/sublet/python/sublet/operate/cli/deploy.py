@@ -161,9 +161,8 @@ def _adopted(options: Namespace) -> Mapping[str, str]:
     from sublet.operate.aws.deployed import find
     from sublet.operate.rules.deploying import adopt
 
-    arn = given.get("stream_arn", "").split(":")
     try:
-        found = find(application, arn[3] if len(arn) == ARN_PARTS else None, _profile(options.cdk))
+        found = find(application, region_of(given, os.environ), profile_of(options.cdk))
     except (CheckRefused, AwsNotConfigured) as refused:
         print(f"sublet: whether tables of {application} exist is not known: {refused}", file=sys.stderr)
         return {}
@@ -173,8 +172,16 @@ def _adopted(options: Namespace) -> Mapping[str, str]:
     return adopted.context
 
 
-def _profile(cdk: Sequence[str]) -> str | None:
-    """CDK's own option."""
+def region_of(given: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+    """The stack's region, as the CDK finds it: the stream's, or AWS_REGION, which boto3 does not read. None for
+    boto3's.
+    """
+    arn = given.get("stream_arn", "").split(":")
+    return arn[3] if len(arn) == ARN_PARTS else environment.get("AWS_REGION")
+
+
+def profile_of(cdk: Sequence[str]) -> str | None:
+    """By CDK's own option."""
     found = re.search(r"(?:^|\0)--profile[=\0]([^\0]+)", "\0".join(cdk))
     return found[1] if found else None
 
