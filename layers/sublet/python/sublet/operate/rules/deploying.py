@@ -68,9 +68,9 @@ def adopt(application: str, stated: Mapping[str, str], found: Found) -> Adopted:
             )
         context[key] = "true"
         why.append(f"the table {name} exists, and belongs to no stack: this one continues with it ({key}=true)")
-    if name := _dashboard(application, stated, found):
-        context["dashboard_name"] = name
-        why.append(f"the dashboard is {name} (dashboard_name)")
+    if dashboard := _dashboard(application, stated, found):
+        context["dashboard_name"] = dashboard
+        why.append(f"the dashboard is {dashboard} (dashboard_name)")
     return Adopted(context, tuple(why))
 
 
