@@ -76,7 +76,7 @@ def committed_batch(files: SparkFiles, checkpoint: str) -> int:
 def adopt_delta(
     spark: SparkSession, files: SparkFiles, settings: PipelineSettings, pipeline_id: str, tables: DeltaTables, say: Say
 ) -> None:
-    opened = {name: table for name in _folders(files, settings) if (table := tables.opened(name)) is not None}
+    opened = {name: table for name in files.folders(settings.output) if (table := tables.opened(name)) is not None}
     if "raw" not in opened:
         return
     folder = f"{settings.output}/raw"
@@ -127,7 +127,7 @@ def adopt_parquet(
             files.delete(f"{settings.output}/{part}")
     frames = {
         name: _read(spark, f"{settings.output}/{name}")
-        for name in _folders(files, settings)
+        for name in files.folders(settings.output)
         if files.files(f"{settings.output}/{name}")
     }
     if "raw" in frames:
@@ -161,10 +161,6 @@ def _states(frames: Mapping[str, DataFrame], positions: TablePositions) -> dict[
 
 def _partitions_of_02(frame: DataFrame) -> tuple[str, ...]:
     return tuple(name for name in ("arrivalDate", "shardId", BATCH) if name in frame.columns)
-
-
-def _folders(files: SparkFiles, settings: PipelineSettings) -> list[str]:
-    return [name for name in files.names(settings.output) if not name.startswith(("_", "."))]
 
 
 def _say_adopted(name: str, positions: TablePositions, say: Say) -> None:
