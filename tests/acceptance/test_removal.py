@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from tests.acceptance import things
 from tests.acceptance.belongings import TAG, Belongings
 from tests.acceptance.leftovers import NamesTaken, check_names_are_free, remove_tagged, tagged
 from tests.acceptance.outcomes import NotAsked, NotOffered
@@ -91,6 +92,7 @@ class MotoAws:
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setattr(things, "BETWEEN_LOOKS", 0)
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_KINESIS", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     with mock_aws():
@@ -188,6 +190,39 @@ def test_log_groups_go_with_their_stack_by_their_whole_names(aws: MotoAws) -> No
 
     assert stage.belongings.remove_all() == []
     assert sorted(log_groups(aws)) == sorted(neighbours)
+
+
+class LateLogs:
+    """A last invocation creates its log group once more, after that has been deleted."""
+
+    def __init__(self, logs: Any) -> None:
+        self.logs, self.late = logs, 1
+
+    def delete_log_group(self, **asked: str) -> Any:
+        reply = self.logs.delete_log_group(**asked)
+        if self.late:
+            self.late -= 1
+            self.logs.create_log_group(**asked)
+        return reply
+
+
+class LateAws(MotoAws):
+    def client(self, service: str) -> Any:
+        found = super().client(service)
+        return found if service != "logs" or not hasattr(self, "stacks") else self.logs
+
+    def __post_init__(self) -> None:
+        self.logs = LateLogs(MotoAws.client(self, "logs"))
+        super().__post_init__()
+
+
+@pytest.mark.usefixtures("aws")
+def test_log_group_that_a_last_invocation_creates_again_is_removed() -> None:
+    late = LateAws()
+    late.stacks.create("sublet-orders-main", of=RUN)
+    StackOfRun(late, "sublet-orders-main").remove()
+    assert late.logs.late == 0
+    assert log_groups(MotoAws()) == []
 
 
 def test_every_kind_of_created_thing_is_removed(aws: MotoAws) -> None:

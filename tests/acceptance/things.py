@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -26,6 +27,8 @@ GONE = {
     "QueueDoesNotExist",
 }
 """AWS' errors for a missing thing."""
+LOOKS_MAX, BETWEEN_LOOKS = 20, 3
+"""How often, and how many seconds apart, to look for log groups that a last invocation has created again."""
 UNTAGGED = {"NoSuchTagSet"}
 
 
@@ -180,9 +183,17 @@ class StackOfRun:
             cloudformation.get_waiter("stack_delete_complete").wait(
                 StackName=self.name, WaiterConfig={"Delay": 2, "MaxAttempts": 450}
             )
-            for group in groups:
-                with _gone_is_fine():
-                    self.aws.client("logs").delete_log_group(logGroupName=group)
+            self._remove_log_groups(groups)
+
+    def _remove_log_groups(self, names: Sequence[str]) -> None:
+        """Until two looks in a row find none of them."""
+        logs, quiet = self.aws.client("logs"), 0
+        for look in range(LOOKS_MAX):
+            time.sleep(BETWEEN_LOOKS if look else 0)
+            removed = [name for name in names if _unless_gone(partial(logs.delete_log_group, logGroupName=name))]
+            quiet = 0 if removed else quiet + 1
+            if quiet == 2:
+                return
 
     def _described(self) -> Mapping[str, Any]:
         stacks = self.aws.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
