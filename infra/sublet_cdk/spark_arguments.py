@@ -48,6 +48,7 @@ class PipelineArguments:
     merge_key: str | None = None
     order_by: str | None = None
     delete_when: str | None = None
+    format: str | None = None
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -120,6 +121,7 @@ class PipelineArguments:
             "checkpoint": self.bucket.s3_url_for_object(self.checkpoint_prefix),
             "sink": str(self.sink),
             "schema": schema,
+            "format": self.format,
             "transform": self.transform,
             "merge-key": self.merge_key,
             "order-by": self.order_by,

@@ -93,7 +93,7 @@ def _check(code: Path | None, transform: str | None, dependencies: Path) -> None
 
 def _schema_file(schema: str | None) -> Path | None:
     """Returns None for DDL, and for a file that is already in S3."""
-    if schema is None or not schema.endswith(".json") or "://" in schema:
+    if schema is None or not schema.endswith((".json", ".avsc")) or "://" in schema:
         return None
     file = Path(schema)
     try:

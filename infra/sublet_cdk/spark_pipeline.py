@@ -32,6 +32,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from sublet.operate.rules.role_needs import READS_SCHEMAS, is_glue_s
 from sublet.settings import SIGHTINGS_SUFFIX, StartPosition
 from sublet.spark.options import Leases
 from sublet.spark.pipeline.settings import Sink
@@ -79,7 +80,10 @@ class SparkPipeline(Construct):
     release_label           EMR's release, with Spark 4
     image_uri               a custom image in ECR, which EMR Serverless may pull, instead of the release's own
     sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
-    schema                  of the records' JSON: DDL, or a .json file in Spark's form. Without it, only raw records
+    schema                  the records' columns: DDL, a .json file in Spark's form, or an Avro schema (.avsc). Without
+                            it, only raw records
+    format                  what the records are, as `sublet pipeline --format`: json (default), avro, glue ... With
+                            glue, the role may read schema versions
     code, transform         a folder, and the `module:function` in it that turns a batch into tables
     merge_key, order_by, delete_when
                             a table `merged` with one row for each value of these columns: its latest record
@@ -123,6 +127,7 @@ class SparkPipeline(Construct):
         sink: Sink = Sink.PARQUET,
         namespace: str | None = None,
         schema: str | None = None,
+        format: str | None = None,  # noqa: A002 - the argument's name
         code: str | Path | None = None,
         transform: str | None = None,
         merge_key: str | None = None,
@@ -178,6 +183,7 @@ class SparkPipeline(Construct):
             merge_key=merge_key,
             order_by=order_by,
             delete_when=delete_when,
+            format=format,
         )
         self.arguments.check()
         maintenance = maintenance_schedule(maintenance, sink, spark or {})
@@ -285,6 +291,7 @@ class SparkPipeline(Construct):
             if bucket_key
             else None,
             "code": roles.allow(["s3:GetObject"], *assets.object_arns),
+            "schemas": roles.allow(READS_SCHEMAS, "*") if is_glue_s(arguments.format) else None,
             "log": roles.allow(
                 ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
                 self.log.log_group_arn,
@@ -294,7 +301,9 @@ class SparkPipeline(Construct):
         role = roles.role_of(self, "JobRole", "emr-serverless.amazonaws.com", duties, self.application.attr_arn)
         for prefix in prefixes:
             acknowledge_wildcard(role, prefix, "Spark names the files itself, below the pipeline's own prefix")
-        acknowledge_wildcard(role, "*", "Looking for a log group, or streams, takes a permission without a resource")
+        acknowledge_wildcard(
+            role, "*", "Looking for a log group, for streams, or for a schema by its id takes no resource"
+        )
         acknowledge_patterns(role, on_streams)
         return role
 

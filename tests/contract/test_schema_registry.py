@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from sublet.system.clock import SystemClock
 from sublet.system.confluent_registry import ConfluentRegistry
 from sublet.testing.memory import MemorySchemaRegistry
 
+from tests.doubles.http_registry import served
 from tests.doubles.payload_schemas import ORDER_TEXT, VERSION
 
 MISSING = "00000000-0000-4000-8000-000000000001"
@@ -161,44 +160,6 @@ def test_memory_registry_refuses_what_glue_would_not_have() -> None:
             registry.register(wrong)
 
 
-@dataclass
-class Served:
-    url: str
-    seen: list[tuple[str, str | None]] = field(default_factory=list)
-    """The paths that were asked for, each with its Authorization."""
-
-
-class served:  # noqa: N801 - a context manager
-    """A server on loopback that answers each path with a status and JSON, or bytes."""
-
-    def __init__(self, answers: Mapping[str, tuple[int, Any]]) -> None:
-        seen: list[tuple[str, str | None]] = []
-
-        class Answering(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                seen.append((self.path, self.headers.get("Authorization")))
-                status, answer = answers.get(self.path, (404, {"error_code": 40403}))
-                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self._served = Served(f"http://127.0.0.1:{self._server.server_port}", seen)
-
-    def __enter__(self) -> Served:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self._served
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
     [
@@ -242,4 +203,3 @@ def test_formats_get_the_registry_that_they_need(monkeypatch: pytest.MonkeyPatch
         assert isinstance(registry, CachedRegistry)
         assert isinstance(registry._registry, kind)
     assert [registry_of(parsed_format(text), clock) for text in ("json", "avro:orders.avsc")] == [None, None]
-    assert registry_of(None, clock) is None

@@ -125,7 +125,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         ),
         OF_THE_PROGRAM,
     ),
-    ("aws/schema_registries.py", ""): {"glue:GetSchemaVersion": {"schemas": "worker process"}},
+    ("aws/schema_registries.py", ""): {"glue:GetSchemaVersion": {"schemas": "worker process glue"}},
     ("aws/set_aside/s3_store.py", ""): {
         "s3:PutObject": SETS_ASIDE,
         "s3:ListObjectsV2": TAKES_BACK,
@@ -324,6 +324,15 @@ def test_a_run_of_a_pipeline(tmp_path: Path, leases: Leases) -> None:
     assert found == {what: actions for what, actions in needed(leases.value).items() if what not in OF_A_SERVICE}
     of_files = {each.action for each in allowed(template, "JobRole") if each.duty in ("names", "tables")}
     assert set().union(*(needed(leases.value).get(what, set()) for what in ("names", "tables"))) <= of_files
+
+
+def test_a_run_of_glue_s_format_may_read_schemas_too(tmp_path: Path) -> None:
+    file = tmp_path / "orders.avsc"
+    file.write_text('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
+    template = Template.from_stack(a_pipeline(tmp_path, format="glue", schema=str(file)))
+    expected = {what: actions for what, actions in needed("none", "glue").items() if what not in OF_A_SERVICE}
+    assert by_duty(allowed(template, "JobRole")) == expected
+    assert expected["schemas"] == {"glue:GetSchemaVersion"}
 
 
 @pytest.mark.parametrize(

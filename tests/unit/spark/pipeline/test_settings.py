@@ -94,8 +94,8 @@ def test_pipeline_settings_are_refused_by_name(wrong: tuple[str, ...], says: str
 
 def test_a_word_that_is_no_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        settings("--format", "delta")
-    assert "unrecognized arguments: --format" in capsys.readouterr().err
+        settings("--kind", "delta")
+    assert "unrecognized arguments: --kind" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("call", [command.main, lambda given: command_line.main(["pipeline", *given])])
@@ -116,3 +116,42 @@ def test_pipeline_help_imports_no_spark() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "rejected   the records that do not fit" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--format", "glue"), "only with schema"),
+        (("--format", "xml", "--schema", "id BIGINT"), "json, jsonl, csv or csv:NAME,NAME"),
+        (("--schema", "orders.avsc"), "required with an Avro schema: avro, glue or confluent:URL"),
+        (("--format", "avro", "--schema", "id BIGINT"), "avro:FILE, or avro with an Avro schema's file"),
+        (("--format", "csv:id,price", "--schema", "id BIGINT"), "the schema names the columns"),
+        (
+            *[
+                (
+                    "--format",
+                    "jsonl",
+                    "--schema",
+                    "id BIGINT",
+                    "--sink",
+                    "delta",
+                    "--merge-key",
+                    "id",
+                    "--order-by",
+                    "id",
+                )
+            ],
+            "a format with one row a record, for merge-key",
+        ),
+    ],
+)
+def test_format_that_does_not_go_with_the_schema_is_refused(words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(SettingsError, match="setting format") as refused:
+        settings(*words)
+    assert says in str(refused.value)
+
+
+def test_format_and_strictness_are_settings() -> None:
+    given = settings("--format", "avro", "--schema", "orders.avsc", "--strict")
+    assert (given.format, given.schema, given.strict) == ("avro", "orders.avsc", True)
+    assert (settings().format, settings().strict) == (None, False)

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sublet.errors import PayloadNotEncodable, PayloadUnreadable, SettingsError
@@ -26,15 +25,6 @@ def fastavro(name: str) -> ModuleType:
         raise SettingsError(
             name, "avro", "another format, or install sublet with its extra payloads, which brings fastavro"
         ) from None
-
-
-def avro_file(file: str, name: str = "payload_format") -> Schema:
-    """The schema in an .avsc. Raises SettingsError for the setting `name`."""
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise SettingsError(name, file, f"an Avro schema's file; {fault}") from None
-    return avro_schema(text, name)
 
 
 def avro_schema(text: str, name: str = "payload_format") -> Schema:

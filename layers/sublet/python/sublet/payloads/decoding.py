@@ -12,6 +12,7 @@ from sublet.payloads.compression import decompressed
 from sublet.payloads.csv_lines import csv_reader
 from sublet.payloads.framing import Framed, of_confluent, of_glue
 from sublet.payloads.json_document import json_lines_reader, json_reader
+from sublet.payloads.schema_files import content_of, text_of
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
 from sublet.settings.payload_format import JSON, FormatKind, PayloadFormat, parsed_format
 
@@ -73,13 +74,13 @@ def _reader(
         case FormatKind.CSV:
             return csv_reader(form.columns)
         case FormatKind.AVRO:
-            from sublet.payloads.avro import avro_file, avro_reader  # noqa: PLC0415
+            from sublet.payloads.avro import avro_reader, avro_schema  # noqa: PLC0415
 
-            return avro_reader(avro_file(form.file, name), avro_as)
+            return avro_reader(avro_schema(text_of(form, name), name), avro_as)
         case FormatKind.PROTOBUF:
             from sublet.payloads.protobuf import message_type, protobuf_reader  # noqa: PLC0415
 
-            return protobuf_reader(message_type(form.file, form.message, name))
+            return protobuf_reader(message_type(content_of(form, name), form, name))
         case FormatKind.GLUE | FormatKind.CONFLUENT:
             assert registry is not None, "whoever asks for a registry's format gives the registry"
             return SchemaVersions(form, registry, read_json, avro_as).read

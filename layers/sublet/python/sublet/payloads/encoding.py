@@ -11,6 +11,7 @@ from typing import Any
 
 from sublet.errors import PayloadNotEncodable, SettingsError
 from sublet.payloads.framing import for_confluent, for_glue
+from sublet.payloads.schema_files import content_of, text_of
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
 from sublet.settings.payload_format import FormatKind, PayloadFormat
 
@@ -32,13 +33,13 @@ def encoder_of(form: PayloadFormat, registry: SchemaRegistry | None = None, *, n
         case FormatKind.MSGPACK:
             return _message_pack
         case FormatKind.AVRO:
-            from sublet.payloads.avro import avro_file, avro_writer  # noqa: PLC0415
+            from sublet.payloads.avro import avro_schema, avro_writer  # noqa: PLC0415
 
-            return avro_writer(avro_file(form.file, name))
+            return avro_writer(avro_schema(text_of(form, name), name))
         case FormatKind.PROTOBUF:
             from sublet.payloads.protobuf import message_type, protobuf_writer  # noqa: PLC0415
 
-            return protobuf_writer(message_type(form.file, form.message, name))
+            return protobuf_writer(message_type(content_of(form, name), form, name))
         case FormatKind.GLUE | FormatKind.CONFLUENT:
             assert registry is not None, "whoever asks for a registry's format gives the registry"
             return _framed(form, registry, name)

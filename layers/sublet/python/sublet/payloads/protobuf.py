@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from google.protobuf import json_format
@@ -23,13 +22,15 @@ from sublet.payloads.framing import (
     of_confluent,
     of_glue,
 )
+from sublet.settings.payload_format import PayloadFormat
 
 
-def message_type(file: str, message: str, name: str = "payload_format") -> Descriptor:
-    """Raises SettingsError for the setting `name`."""
+def message_type(content: bytes, form: PayloadFormat, name: str = "payload_format") -> Descriptor:
+    """The message of a descriptor set. Raises SettingsError for the setting `name`."""
+    file, message = form.file, form.message
     try:
-        files = FileDescriptorSet.FromString(Path(file).read_bytes()).file
-    except (OSError, DecodeError) as fault:
+        files = FileDescriptorSet.FromString(content).file
+    except DecodeError as fault:
         raise SettingsError(
             name, file, f"a descriptor set, which protoc --descriptor_set_out writes; {fault}"
         ) from None

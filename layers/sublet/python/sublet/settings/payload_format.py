@@ -53,6 +53,8 @@ class PayloadFormat(NamedTuple):
     subject: str = ""
     columns: tuple[str, ...] = ()
     custom: str = ""
+    content: bytes = b""
+    """The file's, for a process that may not have the file; empty: it is read where a decoder is made."""
 
 
 JSON = PayloadFormat(FormatKind.JSON)

@@ -138,7 +138,11 @@ def needs_of(
 
 def reads_schemas(settings: Settings) -> bool:
     """Whether records are decoded by the schemas of Glue's registry."""
-    return settings.payload_format is not None and settings.payload_format.partition(":")[0] == FormatKind.GLUE
+    return is_glue_s(settings.payload_format)
+
+
+def is_glue_s(payload_format: str | None) -> bool:
+    return payload_format is not None and payload_format.partition(":")[0] == FormatKind.GLUE
 
 
 def _on_consumer(runtime: Runtime, settings: Settings, stream_arn: str) -> Sequence[PermissionNeed]:

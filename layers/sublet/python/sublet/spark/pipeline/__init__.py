@@ -2,7 +2,9 @@
 
 settings         the run's settings, validated by name (pure)
 command          the command line; imports PySpark only when it runs
-json_fit         checks a JSON value against a type, and converts it or says why not (pure)
+json_fit         checks a value, of JSON or another format, against a type, and converts it or says why not (pure)
+payload          what the records are, and how an executor reads them; payload_arguments: --format and --strict (pure)
+avro_columns     the columns of an Avro schema; csv_values: a CSV line's texts by their columns (pure)
 parsing          turns data into parsed values or reasons, one Arrow RecordBatch at a time
 judging          does that as a step of a query, and makes a batch's own tables
 transforming     the user's `transform(df)`

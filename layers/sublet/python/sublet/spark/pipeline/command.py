@@ -12,13 +12,14 @@ from sublet.errors import SettingsError, SubletError
 from sublet.spark.option_values import duration
 from sublet.spark.pipeline import maintain_command, reparse_command
 from sublet.spark.pipeline.merge_rule import add_merge, merge_rule
+from sublet.spark.pipeline.payload_arguments import add_format
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pairs, pipeline_settings
 
 DESCRIPTION = """\
 Write a Kinesis stream into tables, each record exactly once:
 
   raw        every user record
-  parsed     the records that fit --schema, with its columns
+  parsed     the records that fit --schema, with its columns; each line of jsonl and csv is a row
   rejected   the records that do not fit: the reason, and the original bytes
   merged     with --merge-key: the latest record of each key
   ...        the tables that --transform makes from a batch of `parsed`
@@ -31,6 +32,7 @@ examples:
   sublet pipeline --stream orders --output s3://lake/orders --sink delta --schema orders.json --every 5m
   sublet pipeline --stream orders --output lake --application orders-audit --leases follow --transform orders:tables
   sublet pipeline maintain --output s3://lake/orders --sink delta
+  sublet pipeline --stream orders --output lake --format glue --schema orders.avsc --available-now
   sublet pipeline reparse --output s3://lake/orders --sink delta --schema orders.json"""
 
 _NAMED = {"stream": "stream", "start": "startPosition", "application": "application", "leases": "leases"}
@@ -171,8 +173,10 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--schema",
         metavar="DDL|FILE",
-        help="the schema of the records' JSON: DDL, or a .json file in Spark's form; without it there is only raw",
+        help="the records' columns: DDL, a .json file in Spark's form, or an Avro schema (.avsc); without it there is "
+        "only raw",
     )
+    add_format(group)
     group.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
@@ -233,6 +237,8 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         spark=pairs("conf", arguments.conf),
         partition_by=arguments.partition_by,
         file_size=arguments.target_file_size,
+        format=arguments.format,
+        strict=arguments.strict,
         metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
         merge=merge_rule(arguments.merge_key, arguments.order_by, arguments.delete_when, schema=arguments.schema),
     )

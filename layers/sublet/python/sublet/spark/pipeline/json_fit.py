@@ -1,8 +1,11 @@
-"""Checks a JSON value against a Spark type, strictly, so that conversion changes nothing.
+"""Checks a value, of JSON or another format, against a Spark type, strictly, so that conversion changes nothing.
 
 A type is given as Spark's JSON for it (`df.schema.jsonValue()`). Text does not become a number, nor a number text. A
 number that would lose digits does not fit. A timestamp needs a zone, or must have none, depending on its type. Fields
-that are not in the schema are ignored.
+that are not in the schema are ignored. Formats with types of their own give floats, bytes, decimals, dates and moments,
+which JSON has as text or not at all.
+
+A field TIMESTAMP with the comment `epoch seconds`, `epoch milliseconds` or `epoch microseconds` is a number.
 """
 
 from __future__ import annotations
@@ -10,14 +13,20 @@ from __future__ import annotations
 import binascii
 import json
 import re
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import partial
-from typing import Any, NoReturn
+from math import isnan
+from typing import Any
+from uuid import UUID
 
-from sublet.errors import SettingsError
+from sublet.errors import PayloadUnreadable, SchemaRegistryError, SettingsError
+from sublet.payloads.decoding import Decoder
+from sublet.payloads.json_document import json_reader
+from sublet.payloads.shown import as_json
 from sublet.spark.pipeline.numerals import Numeral, as_float
 
 SHOWN_MAX = 60
@@ -49,7 +58,7 @@ def _shown(found: object) -> str:
     return shown
 
 
-_TEXT_OF = json.JSONEncoder()
+_TEXT_OF = json.JSONEncoder(default=as_json)
 
 Fit = Callable[[Any], Any]
 """Converts a JSON value (never None) to what Arrow takes for the type, or returns a Misfit."""
@@ -71,6 +80,8 @@ def fit_of(kind: Any, path: str = "schema") -> Fit:
 
 
 def _text(value: Any) -> Any:
+    if type(value) is UUID:
+        return str(value)
     if type(value) is not str:
         return TypeMismatch("", "text", value)
     if not value.isascii():
@@ -98,9 +109,19 @@ def _floating(size: str, wanted: str) -> Fit:
             number = as_float(value, size)
             if number is not None:
                 return number
+        elif type(value) is float and (size == "d" or isnan(value) or _holds(value)):
+            return value
         return TypeMismatch("", wanted, value)
 
     return fit
+
+
+def _holds(value: float) -> bool:
+    """Whether 32 bits hold the number."""
+    try:
+        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+    except OverflowError:
+        return False
 
 
 def _decimal(precision: int, scale: int) -> Fit:
@@ -112,7 +133,7 @@ def _decimal(precision: int, scale: int) -> Fit:
     wanted = f"a number of {precision} digits ({scale} of them decimals)"
 
     def fit(value: Any) -> Any:
-        if type(value) in (int, Numeral) or (type(value) is str and _NUMBER.fullmatch(value)):
+        if type(value) in (int, Numeral, Decimal) or (type(value) is str and _NUMBER.fullmatch(value)):
             try:
                 return Decimal(value).quantize(unit, context=context)
             except (Inexact, InvalidOperation):
@@ -130,6 +151,8 @@ def _truth(value: Any) -> Any:
 
 
 def _day(value: Any) -> Any:
+    if type(value) is date:
+        return value
     if type(value) is str and re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
         try:
             return date.fromisoformat(value)
@@ -143,6 +166,8 @@ def _moment(zoned: bool) -> Fit:
     wanted = f"a moment such as {example}"
 
     def fit(value: Any) -> Any:
+        if type(value) is datetime and zoned == (value.tzinfo is not None):
+            return value.astimezone(UTC) if zoned else value
         found = _MOMENT.fullmatch(value) if type(value) is str else None
         if found is not None and zoned == (found["zone"] is not None) and _is_in_microseconds(found):
             try:
@@ -167,7 +192,30 @@ def _is_in_microseconds(moment: re.Match[str]) -> bool:
     return not (moment["fraction"] or "")[6:].strip("0")
 
 
+def _since_epoch(unit: str) -> Fit:
+    per_second = Decimal(EPOCH_UNITS[unit])
+    wanted = f"a number of {unit} since 1970, to microseconds"
+
+    def fit(value: Any) -> Any:
+        if type(value) in (int, Numeral, float, Decimal):
+            try:
+                micros = Decimal(str(value)) * 1_000_000 / per_second
+                if micros == micros.to_integral_value():
+                    return EPOCH + timedelta(microseconds=int(micros))
+            except (InvalidOperation, OverflowError, ValueError):
+                pass
+        return TypeMismatch("", wanted, value)
+
+    return fit
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
+
+
 def _bytes(value: Any) -> Any:
+    if type(value) is bytes:
+        return value
     if type(value) is str:
         try:
             return binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
@@ -178,7 +226,7 @@ def _bytes(value: Any) -> Any:
 
 def _struct(kind: Mapping[str, Any], path: str) -> Fit:
     fields = [
-        (field["name"], fit_of(field["type"], f"{path}.{field['name']}"), bool(field.get("nullable", True)))
+        (field["name"], _fit_of_field(field, f"{path}.{field['name']}"), bool(field.get("nullable", True)))
         for field in kind["fields"]
     ]
 
@@ -198,6 +246,17 @@ def _struct(kind: Mapping[str, Any], path: str) -> Fit:
         return fitted
 
     return fit
+
+
+def _fit_of_field(field: Mapping[str, Any], path: str) -> Fit:
+    """Raises SettingsError for a comment that only looks like a unit of moments."""
+    comment = str(field.get("metadata", {}).get("comment", ""))
+    if field["type"] != "timestamp" or not comment.lower().startswith("epoch"):
+        return fit_of(field["type"], path)
+    unit = comment.removeprefix("epoch ")
+    if unit not in EPOCH_UNITS:
+        raise SettingsError(path, comment, f"epoch and one of {', '.join(EPOCH_UNITS)}")
+    return _since_epoch(unit)
 
 
 def _array(kind: Mapping[str, Any], path: str) -> Fit:
@@ -263,18 +322,37 @@ _NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
 }
 
 
-def reader_of(schema: Mapping[str, Any]) -> Callable[[bytes], dict[str, Any] | str]:
-    """Converts a record's data to its fitted fields, or to the reason why it does not fit."""
-    decode = json.JSONDecoder(parse_constant=_refuse, parse_float=Numeral).decode
-    return partial(_read, decode, fit_of(schema))
+def reader_of(
+    schema: Mapping[str, Any], decode: Decoder | None = None, *, has_lines: bool = False
+) -> Callable[[bytes], Any]:
+    """Converts a record's data to its fitted fields, or to the reason why it does not fit.
+
+    decode     of the records' format; by default JSON's, with each number as it is written
+    has_lines  the value is a list, and so is the result: all of its rows fit, or none
+    """
+    fit = fit_of(schema)
+    return partial(_read, decode or json_reader(Numeral), _lines(fit) if has_lines else fit)
 
 
-def _read(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
-    """Reads one record. An error concerns only this record."""
+def _lines(fit: Fit) -> Fit:
+    def fit_each(values: list[Any]) -> Any:
+        fitted = []
+        for number, value in enumerate(values, 1):
+            part = fit(value)
+            if type(part) is TypeMismatch:
+                return TypeMismatch(f"line {number}{part.path}", part.wanted, part.found)
+            fitted.append(part)
+        return fitted
+
+    return fit_each
+
+
+def _read(decode: Decoder, fit: Fit, data: bytes) -> Any:
+    """Reads one record. An error concerns only this record, unless memory or the schema registry fails."""
     try:
         return _fitted(decode, fit, data)
-    except MemoryError:
-        raise  # the process is out of memory
+    except (MemoryError, SchemaRegistryError, SettingsError):
+        raise
     except Exception as fault:  # noqa: BLE001 - unforeseen errors are the record's too
         return unreadable(fault)
 
@@ -284,20 +362,12 @@ def unreadable(fault: Exception) -> str:
     return f"cannot be read: {type(fault).__name__}: {str(fault)[:SHOWN_MAX]}".encode("utf-8", "replace").decode()
 
 
-def _fitted(decode: Callable[[str], Any], fit: Fit, data: bytes) -> dict[str, Any] | str:
+def _fitted(decode: Decoder, fit: Fit, data: bytes) -> Any:
     try:
-        value = decode(data.decode("utf-8"))
-    except UnicodeDecodeError as fault:
-        return f"not UTF-8: {fault.reason} at byte {fault.start}"
-    except RecursionError:
-        return "not JSON that can be read: nested too deeply"
-    except ValueError as fault:  # invalid JSON, or a number with thousands of digits
-        return f"not JSON: {fault}"
+        value = decode(data)
+    except PayloadUnreadable as why:
+        return str(why)
     fitted = fit(value)
     if type(fitted) is TypeMismatch:
         return str(TypeMismatch(fitted.path.removeprefix("."), fitted.wanted, fitted.found))
-    return fitted  # type: ignore[no-any-return]
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number")
+    return fitted

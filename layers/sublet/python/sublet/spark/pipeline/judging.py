@@ -8,11 +8,12 @@ from hashlib import sha256
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.json_fit import fit_of
 from sublet.spark.pipeline.parsing import PARSED, REASON, parse_array
+from sublet.spark.pipeline.payload import JSON_PAYLOAD, Payload
 from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.spark.release import arrow_type, with_column
 
@@ -36,18 +37,19 @@ def check_schema(schema: StructType) -> None:
             raise SettingsError("schema", name, "each name once: to Spark, Id and id are the same")
 
 
-def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = ()) -> DataFrame:
-    """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or the `reason` why it does
-    not fit. `also`: more columns of the rows to keep.
+def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload: Payload = JSON_PAYLOAD) -> DataFrame:
+    """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or an array of them if the
+    payload has lines, or the `reason` why it does not fit. `also`: more columns of the rows to keep.
 
     Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
     being defined. The package must be installed on the executors.
     """
-    kind = StructType([StructField(PARSED, schema), StructField(REASON, StringType())])
+    value = ArrayType(schema, containsNull=False) if payload.has_lines else schema
+    kind = StructType([StructField(PARSED, value), StructField(REASON, StringType())])
     text, arrow_kind = schema.json(), arrow_type(kind)
 
     def parse(data: pa.Array) -> pa.Array:
-        return parse_array(text, arrow_kind, data)
+        return parse_array(text, arrow_kind, data, payload)
 
     judged = with_column(with_arrival_date(rows, also), "judged", kind, parse, of="data")
     return judged.select(*_COLUMNS, *also, f"judged.{PARSED}", f"judged.{REASON}")
@@ -62,9 +64,11 @@ def raw(judged: DataFrame) -> DataFrame:
     return judged.select(*_COLUMNS)
 
 
-def parsed(judged: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-    """The rows that fit: the schema's columns, and where each row comes from."""
+def parsed(judged: DataFrame, also: Sequence[str] = (), payload: Payload = JSON_PAYLOAD) -> DataFrame:
+    """The rows that fit: the schema's columns, and where each row comes from. Each line of a record is a row."""
     fitting = judged.where(F.col(REASON).isNull())
+    if payload.has_lines:
+        fitting = fitting.withColumn(PARSED, F.explode(PARSED))
     return fitting.select(f"{PARSED}.*", *_WHENCE, *also)
 
 

@@ -16,6 +16,7 @@ from sublet.spark.pipeline.judging import judge, parsed, raw, rejected, with_arr
 from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.merge_rule import MERGED
 from sublet.spark.pipeline.merged_table import MergedTable
+from sublet.spark.pipeline.payload import JSON_PAYLOAD, Payload
 from sublet.spark.pipeline.tables import Tables
 from sublet.spark.pipeline.tally import BatchDone
 from sublet.spark.pipeline.transforming import OWN_TABLES, Transform, transformed
@@ -25,11 +26,12 @@ from sublet.spark.positions import unwritten
 
 @dataclass(frozen=True, slots=True)
 class TransformRecipe:
-    """Makes tables of a batch. `reference`: the transform's name, for errors."""
+    """Makes tables of a batch. `reference`: the transform's name, for errors. `payload`: what the data is."""
 
     schema: StructType | None = None
     transform: Transform | None = None
     reference: str = ""
+    payload: Payload = JSON_PAYLOAD
 
     @property
     def own_tables(self) -> tuple[str, ...]:
@@ -39,7 +41,8 @@ class TransformRecipe:
         """A batch's tables by name. The user's tables come last, and are made from `parsed` (or `raw`)."""
         tables = {"raw": raw(judged)}
         if self.schema is not None:
-            tables |= {"parsed": parsed(judged), "rejected": rejected(judged, self.schema)}
+            tables["parsed"] = parsed(judged, payload=self.payload)
+            tables["rejected"] = rejected(judged, self.schema)
         if self.transform is not None:
             seen = tables["raw" if self.schema is None else "parsed"]
             tables |= transformed(self.transform, self.reference, seen)
@@ -82,7 +85,7 @@ class WriteBatch:
             self.was_refused = True
             raise NotBegun(f"batch {batch}")
         began, schema = self._clock.steady(), self._recipe.schema
-        judged = with_arrival_date(rows) if schema is None else judge(rows, schema)
+        judged = with_arrival_date(rows) if schema is None else judge(rows, schema, payload=self._recipe.payload)
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
             extent = self._offsets.bounded(extent_of(judged), batch)

@@ -9,18 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sublet.spark.pipeline.json_fit import reader_of, unreadable
+from sublet.spark.pipeline.json_fit import unreadable
+from sublet.spark.pipeline.payload import JSON_PAYLOAD, Payload, payload_reader
 
 PARSED, REASON = "parsed", "reason"
 
 
-def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
+def parse_array(schema: str, kind: pa.StructType, data: pa.Array, payload: Payload = JSON_PAYLOAD) -> pa.Array:
     """Returns a struct of `parsed` and `reason` for each element of `data`; one of the two is null.
 
     schema  the columns in Spark's JSON, as text, so that a worker compiles it once
     kind    the struct's Arrow type
+    payload what the data is
     """
-    read = _reader(schema)
+    read = _reader(schema, payload)
     rows = [read(each) for each in data.to_pylist()]
     try:
         parsed = _structs(rows, kind)
@@ -31,8 +33,8 @@ def parse_array(schema: str, kind: pa.StructType, data: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([parsed, reasons], fields=[kind.field(PARSED), kind.field(REASON)])
 
 
-Row = dict[str, Any] | str
-"""The fitted fields, or the reason why the record does not fit."""
+Row = dict[str, Any] | list[dict[str, Any]] | str
+"""The fitted fields, those of each line, or the reason why the record does not fit."""
 
 
 def _structs(rows: list[Row], kind: pa.StructType) -> pa.Array:
@@ -49,5 +51,5 @@ def _or_why_not(row: Row, kind: pa.StructType) -> Row:
 
 
 @cache
-def _reader(schema: str) -> Callable[[bytes], dict[str, Any] | str]:
-    return reader_of(json.loads(schema))
+def _reader(schema: str, payload: Payload) -> Callable[[bytes], Row]:
+    return payload_reader(json.loads(schema), payload)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.maintain_command import add_conf, add_output, changeable, output_of
 from sublet.spark.pipeline.merge_rule import MergeRule, add_merge, merge_rule
+from sublet.spark.pipeline.payload_arguments import add_format, check_format
 from sublet.spark.pipeline.settings import CHECKPOINT, Sink, pairs
 
 SUMMARY = "read records again through today's schema"
@@ -46,6 +47,8 @@ class ReparseSettings:
     schema: str
     merge: MergeRule | None
     spark: Mapping[str, str]
+    format: str | None = None
+    strict: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
     parser.add_argument("--checkpoint", metavar="WHERE", help="the pipeline's (default: _checkpoint in the output)")
     parser.add_argument(
-        "--schema", metavar="DDL|FILE", required=True, help="the schema of the records' JSON, as the pipeline has it"
+        "--schema", metavar="DDL|FILE", required=True, help="the records' columns, as the pipeline has them"
     )
     parser.add_argument(
         "--from",
@@ -63,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Source.REJECTED,
         help="the table to read (default: rejected)",
     )
-    add_merge(parser.add_argument_group("as the pipeline has them"))
+    as_there = parser.add_argument_group("as the pipeline has them")
+    add_format(as_there)
+    add_merge(as_there)
     add_conf(parser)
 
 
@@ -80,6 +85,7 @@ def settings_of(arguments: argparse.Namespace) -> ReparseSettings:
     output = output_of(arguments.output, sink)
     if sink is Sink.ICEBERG and arguments.checkpoint is None:
         raise SettingsError("checkpoint", None, "required with iceberg: the pipeline's own")
+    check_format(arguments.format, arguments.schema, one_row="reparse")
     return ReparseSettings(
         output=output,
         checkpoint=(arguments.checkpoint or f"{output}/{CHECKPOINT}").rstrip("/"),
@@ -88,4 +94,6 @@ def settings_of(arguments: argparse.Namespace) -> ReparseSettings:
         schema=arguments.schema,
         merge=merge_rule(arguments.merge_key, arguments.order_by, arguments.delete_when, schema=arguments.schema),
         spark=pairs("conf", arguments.conf),
+        format=arguments.format,
+        strict=arguments.strict,
     )

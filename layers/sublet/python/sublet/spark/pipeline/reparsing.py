@@ -24,8 +24,9 @@ from sublet.spark.pipeline.lake import Lake, open_lake
 from sublet.spark.pipeline.merge import ALWAYS, Merge
 from sublet.spark.pipeline.merge_rule import MERGED
 from sublet.spark.pipeline.merged_table import MergedTable, open_merged, rule_file
+from sublet.spark.pipeline.payload import Payload
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
-from sublet.spark.pipeline.running import schema_of
+from sublet.spark.pipeline.running import payload_of, schema_of
 from sublet.spark.pipeline.session import in_session, say
 
 IDENTITY = (ARRIVAL_DATE, "stream", "shardId", "sequenceNumber", "subSequenceNumber")
@@ -59,6 +60,7 @@ def reparse_in_this_process(settings: ReparseSettings) -> int:
 def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Reparsed:
     """Raises SettingsError before anything is changed."""
     schema = schema_of(spark, settings.schema)
+    payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict)
     lake = open_lake(spark, settings.output, settings.sink)
     names = lake.names()
     if "raw" not in names:
@@ -70,7 +72,7 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
         raise SettingsError("checkpoint", settings.checkpoint, "the pipeline's own, with a committed batch")
     done = Reparsed()
     for day in lake.days(settings.source) if settings.source in names else ():
-        found = _Day(lake, settings.source, day, merged).reparse(schema, last)
+        found = _Day(lake, settings.source, day, merged).reparse(schema, payload, last)
         report(f"{day}: {found.fit:,} fit, {found.misfit:,} do not")
         done += found
     report(f"reparsed {done.fit + done.misfit:,} of {settings.source}: parsed {done.fit:,}, rejected {done.misfit:,}")
@@ -98,10 +100,11 @@ class _Day:
     def __init__(self, lake: Lake, source: Source, day: date, merged: MergedTable | None) -> None:
         self._lake, self._source, self._day, self._merged = lake, source, day, merged
 
-    def reparse(self, schema: StructType, last_batch: int) -> Reparsed:
+    def reparse(self, schema: StructType, payload: Payload, last_batch: int) -> Reparsed:
         rows = self._lake.read(self._source, self._day).where(F.col("batch") <= last_batch)
         own = [name for name in BOOKKEEPING if name in rows.columns]
-        judged = judge(rows.dropDuplicates(list(IDENTITY)), schema, also=own).persist(StorageLevel.MEMORY_AND_DISK)
+        judged = judge(rows.dropDuplicates(list(IDENTITY)), schema, also=own, payload=payload)
+        judged = judged.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             fits, misfits = parsed(judged, also=own), rejected(judged, schema, also=own)
             counts = Reparsed(fits.count(), misfits.count())

@@ -18,13 +18,17 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
+from sublet.payloads.schema_files import with_content
 from sublet.ports import Clock
+from sublet.settings.payload_format import JSON, FormatKind, PayloadFormat, parsed_format
 from sublet.spark import drain, lag_of, report_lag
+from sublet.spark.pipeline.avro_columns import columns_of_avro
 from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
 from sublet.spark.pipeline.merged_table import MergedTable, open_merged
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
+from sublet.spark.pipeline.payload import Payload, payload_decoder
 from sublet.spark.pipeline.session import cause_of, display_for, session
 from sublet.spark.pipeline.settings import PipelineSettings, in_partitions
 from sublet.spark.pipeline.tables import Tables, open_tables
@@ -34,6 +38,8 @@ from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
 """Seconds between two checks of the query's lag and of a request to stop."""
+
+AVRO_FILE = ".avsc"
 
 Stop = Callable[[], bool]
 
@@ -165,21 +171,46 @@ def _look(query: StreamingQuery, tally: RunTally, display: ProgressDisplay) -> N
 
 def recipe_of(spark: SparkSession, settings: PipelineSettings) -> TransformRecipe:
     schema = None if settings.schema is None else schema_of(spark, settings.schema)
+    region = next((value for name, value in settings.options.items() if name.lower() == "region"), None)
+    payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict, region=region)
+    if schema is not None:
+        payload_decoder(schema.jsonValue(), payload)  # whatever is wrong shows before anything is read
     if settings.transform is None:
-        return TransformRecipe(schema)
-    return TransformRecipe(schema, load_transform(settings.transform), settings.transform)
+        return TransformRecipe(schema, payload=payload)
+    return TransformRecipe(schema, load_transform(settings.transform), settings.transform, payload)
+
+
+def payload_of(
+    spark: SparkSession, schema: str | None, form: str | None, *, strict: bool = False, region: str | None = None
+) -> Payload:
+    """With the content of schema files, which the executors do not have. Raises SettingsError."""
+    written, text = "", schema or ""
+    if text.endswith(AVRO_FILE):
+        written = _text_of(spark, text)
+    if form == FormatKind.AVRO:
+        return Payload(PayloadFormat(FormatKind.AVRO, file=text, content=written.encode()), strict=strict)
+    found = JSON if form is None else parsed_format(form, "format")
+    if written and found.kind not in (FormatKind.AVRO, FormatKind.GLUE, FormatKind.CONFLUENT):
+        raise SettingsError("schema", text, f"with --format avro, glue or confluent:URL, not {found.kind.value}")
+    return Payload(with_content(found, "format"), written, strict, region)
+
+
+def _text_of(spark: SparkSession, file: str) -> str:
+    written = SparkFiles(spark).read_text(file)
+    if written is None:
+        raise SettingsError("schema", file, "there is no such file")
+    return written
 
 
 def schema_of(spark: SparkSession, text: str) -> StructType:
-    """Reads a schema from DDL, or from a `.json` file that Spark can read. Raises SettingsError, with Spark's own
-    reason.
+    """Reads a schema from DDL, or from a `.json` or `.avsc` file that Spark can read. Raises SettingsError, with
+    Spark's own reason.
     """
     try:
         if text.endswith(".json"):
-            written = SparkFiles(spark).read_text(text)
-            if written is None:
-                raise SettingsError("schema", text, "there is no such file")
-            schema = StructType.fromJson(json.loads(written))
+            schema = StructType.fromJson(json.loads(_text_of(spark, text)))
+        elif text.endswith(AVRO_FILE):
+            schema = StructType.fromJson(columns_of_avro(_text_of(spark, text)))
         else:
             schema = StructType.fromDDL(text)
     except (PySparkException, ValueError, KeyError, TypeError) as refusal:

@@ -13,6 +13,7 @@ from sublet.settings import duration_text
 from sublet.spark.option_table import OPTIONS, parse_options
 from sublet.spark.options import Leases, UseOfLeases
 from sublet.spark.pipeline.merge_rule import MergeRule
+from sublet.spark.pipeline.payload_arguments import check_format
 
 SPAN_DEFAULT = "10m"
 """How much arrival time one batch covers. It limits a batch's size, also while the run catches up on a week."""
@@ -49,6 +50,8 @@ class PipelineSettings:
     file_size    how many bytes of records' data a file should have
     metrics_of   the application whose metrics the run puts; None: it puts none
     merge        how the table `merged` comes about; None: there is none
+    format       what the records are, as the setting `payload_format` says it, or avro by the schema; None: JSON
+    strict       an object in JSON that repeats a key is rejected
     """
 
     output: str
@@ -63,6 +66,8 @@ class PipelineSettings:
     file_size: int = FILE_SIZE_DEFAULT
     metrics_of: str | None = None
     merge: MergeRule | None = None
+    format: str | None = None
+    strict: bool = False
 
     @property
     def stream(self) -> str:
@@ -83,6 +88,8 @@ def pipeline_settings(
     file_size: str | None = None,
     metrics_of: str | None = None,
     merge: MergeRule | None = None,
+    format: str | None = None,  # noqa: A002 - the argument's name
+    strict: bool = False,
 ) -> PipelineSettings:
     """Checks the settings. Raises SettingsError for the first that is wrong."""
     if not output.strip():
@@ -93,6 +100,7 @@ def pipeline_settings(
         raise SettingsError("checkpoint", None, "required with iceberg: a folder or URI of this pipeline's own")
     if merge is not None and sink is Sink.PARQUET:
         raise SettingsError("merge-key", ", ".join(merge.key), "left out with parquet: it needs delta or iceberg")
+    check_format(format, schema, one_row=None if merge is None else "merge-key")
     place = (checkpoint or f"{output.rstrip('/')}/{CHECKPOINT}").rstrip("/")
     return PipelineSettings(
         output=output if sink is Sink.ICEBERG else output.rstrip("/"),
@@ -107,6 +115,8 @@ def pipeline_settings(
         file_size=FILE_SIZE_DEFAULT if file_size is None else size(file_size),
         metrics_of=metrics_of,
         merge=merge,
+        format=format,
+        strict=strict,
     )
 
 
