@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from sublet.operate.rules.prices import (
     CATCH_UP_SECONDS,
@@ -39,24 +40,42 @@ from sublet.operate.rules.prices import (
     through_endpoints,
     through_nat,
 )
-from sublet.settings import MetricsByShard
+from sublet.settings import MetricsByShard, MetricsLevel
 
 SHARDS = (1, 10, 100, 1_000)
 """The table's columns."""
 
 
-def whole(shards: int) -> Mapping[str, tuple[float, ...]]:
-    """A month's bill: the design, its metrics, alarms and log, and where it runs."""
+class WholeBill(NamedTuple):
+    """A month of a design: what runs it, what watches it on either level, its log, and where it runs."""
+
+    runs: float
+    lean: float
+    full: float
+    logs: float
+    network: float
+
+    @property
+    def total(self) -> float:
+        return self.runs + self.lean + self.logs + self.network
+
+    @property
+    def total_full(self) -> float:
+        return self.total - self.lean + self.full
+
+
+def whole(shards: int) -> Mapping[str, WholeBill]:
+    """A month's bill by design."""
     five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
-    process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB"](shards)
-    watched = metrics_and_alarms(shards)
-    on_fargate = process, watched, logs(shards, CONTINUOUS) + container_insights(shards)
+    process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 1 GB"](shards)
+    watched = tuple(metrics_and_alarms(shards, monitoring=level) for level in (MetricsLevel.LEAN, MetricsLevel.FULL))
+    on_fargate = process, *watched, logs(shards, CONTINUOUS) + container_insights(shards)
     return {
-        "catch_up every 5 min": (five, watched, logs(shards, EACH_FIVE), 0.0),
-        "catch_up each minute": (minute, watched, logs(shards, EACH_MINUTE), 0.0),
-        "`sublet run` on Fargate, with public addresses": (*on_fargate, HOURS * PUBLIC_ADDRESS_HOUR),
-        "the same behind interface endpoints": (*on_fargate, through_endpoints(shards)),
-        "the same behind a NAT gateway": (*on_fargate, through_nat(shards)),
+        "catch_up each minute, the default": WholeBill(minute, *watched, logs(shards, EACH_MINUTE), 0.0),
+        "catch_up every 5 min": WholeBill(five, *watched, logs(shards, EACH_FIVE), 0.0),
+        "`sublet run` on Fargate, with public addresses": WholeBill(*on_fargate, HOURS * PUBLIC_ADDRESS_HOUR),
+        "the same behind interface endpoints": WholeBill(*on_fargate, through_endpoints(shards)),
+        "the same behind a NAT gateway": WholeBill(*on_fargate, through_nat(shards)),
     }
 
 
@@ -105,7 +124,7 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
     )
     return {
         "catch_up each minute while nothing comes, with its logs": quiet,
-        "`sublet run` on Fargate: 10 leases in 0.25 CPU and 0.5 GB": small,
+        "`sublet run` on Fargate: 10 leases in 0.25 CPU and 1 GB": small,
         "`sublet run` on Fargate: 50 in 1 CPU and 2 GB, two tasks or more": large,
         "KCL on Fargate: 50 shards in 1 CPU and 2 GB, two tasks or more": kcl_on_fargate,
         "event source mapping: 256 MB for 100 ms each minute": mapping(60, 0.1, 0.25),
@@ -114,9 +133,10 @@ def others(writes: float) -> Mapping[str, Callable[[int], float]]:
         "*beside each:* logs, catch_up every 5 min": partial(logs, mode=EACH_FIVE),
         "logs, catch_up each minute": partial(logs, mode=EACH_MINUTE),
         "logs, continuous": partial(logs, mode=CONTINUOUS),
-        "metrics, alarms and dashboard": metrics_and_alarms,
-        "the same with `metrics_by_shard=all`": partial(metrics_and_alarms, by_shard=MetricsByShard.ALL),
-        "the same with `metrics_by_shard=none`": partial(metrics_and_alarms, by_shard=MetricsByShard.NONE),
+        "metrics and alarms, `monitoring=lean`": partial(metrics_and_alarms, monitoring=MetricsLevel.LEAN),
+        "metrics, alarms and dashboard, `monitoring=full`": metrics_and_alarms,
+        "the last with `metrics_by_shard=all`": partial(metrics_and_alarms, by_shard=MetricsByShard.ALL),
+        "the last with `metrics_by_shard=none`": partial(metrics_and_alarms, by_shard=MetricsByShard.NONE),
         "*beside continuous and Fargate, for `reading=fan_out`:* a registered consumer of a provisioned "
         "stream": fan_out,
         "*beside Fargate:* Container Insights, which `KinesisConsumerService` switches on": container_insights,

@@ -36,6 +36,7 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsLevel,
     Mode,
     Reading,
     StartPosition,

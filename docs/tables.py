@@ -13,7 +13,7 @@ from typing import Literal
 
 from sublet.metric_names import Metric
 from sublet.operate.rules import prices, role_needs
-from sublet.settings import DEFINITIONS, Definition
+from sublet.settings import DEFINITIONS, Definition, MetricsLevel
 from sublet.settings.reasons import reasons
 from sublet.spark.option_table import OPTIONS
 from sublet.spark.other_connectors import THEIRS
@@ -65,15 +65,22 @@ def metrics() -> str:
 
 def alarms() -> str:
     """Alarms, with a tick every minute."""
-    rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in defined_alarms()]
+    return _alarms(defined_alarms())
+
+
+def alarms_of_lean() -> str:
+    return _alarms(alarm_definitions.lean_alarms(Pace(), AlarmThresholds(), on_lambda=True))
+
+
+def _alarms(defined: Sequence[Alarm]) -> str:
+    rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in defined]
     return _table(("alarm", "fires when", "periods"), rows)
 
 
 def alarms_by_stream() -> str:
     """Those that name a stream, by their kinds."""
     found = stream_alarms(Pace(), AlarmThresholds(), "", [EACH_STREAM])
-    rows = [(f"`{each.name}`", each.when, f"{each.points} of {each.periods}") for each in found]
-    return _table(("alarm", "fires when", "periods"), rows)
+    return _alarms(found)
 
 
 def defined_alarms() -> Sequence[Alarm]:
@@ -82,7 +89,15 @@ def defined_alarms() -> Sequence[Alarm]:
 
 def stories() -> str:
     """Simulated faults, and the minutes until each alarm fires."""
-    return _table(("what happens", *(way.name for way in WAYS)), story_rows())
+    return _stories(MetricsLevel.FULL)
+
+
+def stories_of_lean() -> str:
+    return _stories(MetricsLevel.LEAN)
+
+
+def _stories(level: MetricsLevel) -> str:
+    return _table(("what happens", *(way.name for way in WAYS)), story_rows(level))
 
 
 def options() -> str:
@@ -120,13 +135,18 @@ def cost() -> str:
 
 def whole_cost() -> str:
     """Whole bills for ten shards."""
-    rows = [(name, *map(_dollars, parts), _dollars(sum(parts))) for name, parts in cost_rows.whole(TEN_SHARDS).items()]
+    rows = [
+        (name, *map(_dollars, bill), _dollars(bill.total), _dollars(bill.total_full))
+        for name, bill in cost_rows.whole(TEN_SHARDS).items()
+    ]
     columns = (
         "runs",
-        "metrics, alarms, dashboard",
+        "watched, lean",
+        "or full",
         "logs, Container Insights",
         "way out of the network",
-        "in all",
+        "in all, lean",
+        "or full",
     )
     return _table(("design", *columns), rows)
 
@@ -163,8 +183,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "settings of esm": settings_of_esm,
     "metrics": metrics,
     "alarms": alarms,
+    "alarms of lean": alarms_of_lean,
     "alarms by stream": alarms_by_stream,
     "stories": stories,
+    "stories of lean": stories_of_lean,
     "options": options,
     "other connectors": other_connectors,
     "cost": cost,

@@ -25,6 +25,52 @@ def alarms(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alar
     )
 
 
+LEAN = (
+    "HandlerStuck",
+    "Lagging",
+    "DataGap",
+    "WorkerCrashing",
+    "WorkerThrottled",
+    "ManagerFailing",
+    "DeadLetters",
+    "ExecutionsFailing",
+)
+"""The alarms of `lean_alarms` that are those of `alarms`."""
+
+
+def lean_alarms(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alarm]:
+    """The alarms of `monitoring=lean`. They watch AWS' own metrics, which cost nothing, and the five of
+    `sublet.metric_names.LEAN`.
+    """
+    ticks = _ticks_on_lambda() if on_lambda else Figure(Metric.STANDSTILL_AGE, "SampleCount")
+    return (
+        reported_by_workers(
+            pace,
+            "Standstill",
+            Figure(Metric.STANDSTILL_AGE, "Maximum"),
+            "records wait in a shard, and its position does not move",
+            "The other shards may be fine. The lease manager's log names it: 'no worker reads a shard, although "
+            "records wait', or 'checkpoint does not move' if an owner heartbeats its lease. The lease worker's log "
+            "says why: its handler fails, or a call does not return. If it is paused (`sublet status`), "
+            "half of the retention is used up: resume it before records are lost.",
+            pace.owner_stall_millis(at.owner_stall_minutes),
+            log=Source.MANAGER,
+        ),
+        lasting(
+            pace,
+            "LeasesFailing",
+            Figure(Metric.LEASES_FAILED, "Sum"),
+            "leases are given up again and again, or their shards cannot be read",
+            "They continue from their checkpoints once it is fixed. The lease worker's log says which and why: 'a call "
+            "to AWS failed', 'lease table unavailable' (a KMS key, perhaps: lease_table_key, stream_key), a "
+            "destination that refuses records, polls that are refused because others use up the shard's read limit, or "
+            "an error. The lease manager's names a malformed row, and a lease whose records kill every process.",
+        ),
+        *(alarm for alarm in alarms(pace, at, on_lambda=on_lambda) if alarm.name in LEAN),
+        _ticks_missing(pace, at, ticks),
+    )
+
+
 def _standing_still(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
     return (
         at_once(
@@ -246,7 +292,7 @@ def _data_loss(pace: Pace, at: AlarmThresholds) -> Sequence[Alarm]:
 
 
 def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Alarm]:
-    ticks = Figure("Invocations", "Sum", Source.MANAGER) if on_lambda else Figure(Metric.TOTAL_LEASES, "SampleCount")
+    ticks = _ticks_on_lambda() if on_lambda else Figure(Metric.TOTAL_LEASES, "SampleCount")
     return (
         silent(
             pace,
@@ -260,16 +306,23 @@ def _silence(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence[Al
             "Records stay in the stream until its retention ends, so act before then. Check the lease manager's log, "
             "the state machine's executions and the lease worker's errors, or the process.",
         ),
-        silent(
-            pace,
-            at,
-            "TicksMissing",
-            {"figure": ticks},
-            "the lease manager does not tick",
-            "No lease is created, handed out or taken over. On Lambda: is the rule enabled? Undelivered ticks are in "
-            "the dead-letter queue. A process: does it run, and can it reach its tables and the stream? Its log says "
-            "so.",
-        ),
+        _ticks_missing(pace, at, ticks),
+    )
+
+
+def _ticks_on_lambda() -> Figure:
+    return Figure("Invocations", "Sum", Source.MANAGER)
+
+
+def _ticks_missing(pace: Pace, at: AlarmThresholds, ticks: Figure) -> Alarm:
+    return silent(
+        pace,
+        at,
+        "TicksMissing",
+        {"figure": ticks},
+        "the lease manager does not tick",
+        "No lease is created, handed out or taken over. On Lambda: is the rule enabled? Undelivered ticks are in the "
+        "dead-letter queue. A process: does it run, and can it reach its tables and the stream? Its log says so.",
     )
 
 

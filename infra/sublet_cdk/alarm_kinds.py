@@ -113,11 +113,20 @@ def at_once(
     )
 
 
-def reported_by_workers(pace: Pace, name: str, figure: Figure, when: str, then: str, threshold: float) -> Alarm:
+def reported_by_workers(
+    pace: Pace,
+    name: str,
+    figure: Figure,
+    when: str,
+    then: str,
+    threshold: float,
+    *,
+    log: Source = Source.WORKER,
+) -> Alarm:
     """An alarm that fires at a single value of a worker's metric. It stays on for three spans, because the next worker
     starts a tick later and must measure for itself.
     """
-    return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold)
+    return Alarm(name, {"figure": figure}, pace.span, 3, when, then, points=1, threshold=threshold, log=log)
 
 
 def lasting(

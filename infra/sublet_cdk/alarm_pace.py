@@ -13,6 +13,7 @@ from datetime import timedelta
 from math import ceil
 
 from sublet.errors import SettingsError
+from sublet.metric_names import THROTTLED_POLLS_MAX
 
 MINUTE = timedelta(minutes=1)
 NOTICED_WITHIN = timedelta(minutes=15)
@@ -51,7 +52,7 @@ class AlarmThresholds:
     """How long a call of the handler may last. The default is that of `stall_minutes`."""
     unfinished_minutes: int | None = None
     """How long a handler that checkpoints manually may keep a batch. The default is that of `stall_minutes`."""
-    throttled_polls: int = 10
+    throttled_polls: int = THROTTLED_POLLS_MAX
     """Refused polls of one shard in a row: about 40 seconds without a record."""
     unclaimed_minutes: int = 10
     hot_shard_ratio: float = 4

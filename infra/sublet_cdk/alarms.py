@@ -16,7 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.metric_names import NAMESPACE, Metric
-from sublet_cdk.alarm_definitions import alarms
+from sublet_cdk.alarm_definitions import alarms, lean_alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarm_texts import Subject, Told, cloudwatch_console, notification
@@ -56,6 +56,7 @@ class Watched:
     streams: Sequence[str] = ()
     """The streams, of several, that have their own alarms (`stream_alarms.named_streams`)."""
     dashboard_name: str = ""
+    is_lean: bool = False
 
     @property
     def application(self) -> str:
@@ -76,6 +77,13 @@ class Watched:
             period=period,
             dimensions_map={"application": self.application, **part},
         )
+
+    @property
+    def logs(self) -> Sequence[logs.ILogGroup]:
+        """The log groups with lines of metrics, as far as they are known."""
+        if self.deployment is not None:
+            return (self.deployment.manager.log_group, self.deployment.worker.log_group)
+        return () if self.log is None else (self.log,)
 
     def log_of(self, source: Source) -> logs.ILogGroup | None:
         """The log group of a part of the application; a process has one for all. None if not known."""
@@ -146,7 +154,8 @@ def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> S
     """Returns the alarms to create. `math`: include alarms on metric math."""
     deployment = watched.deployment
     pace = pace_of(deployment, thresholds)
-    stated = [*alarms(pace, thresholds, on_lambda=deployment is not None)]
+    of_level = lean_alarms if watched.is_lean else alarms
+    stated = [*of_level(pace, thresholds, on_lambda=deployment is not None)]
     if thresholds.by_stream:
         stated += stream_alarms(pace, thresholds, watched.application, watched.streams)
     if watched.set_aside is not None:

@@ -56,7 +56,9 @@ CONTEXT = {
     "on_failure_key_arn": "that destination's KMS key, if it is your own",
     "alarm_topic_arn": "an existing SNS topic for the alarms",
     "alarm_email": "an address for the alarms, which gets a mail to confirm, of a topic that the stack creates",
-    "monitoring": "full (default), or none: neither alarms nor a dashboard",
+    "monitoring": "lean: alarms on AWS' own metrics and five of ours, for less than $3 a month; full: every alarm, and "
+    "a dashboard; none: neither. `sublet deploy` makes a new stack lean, and one that exists keeps what it has; the "
+    "app's own default is full",
     "dashboard_name": "another than <application>-sublet, which is taken if another region has the application",
     "removal": "retain (default) or destroy: the tables and a created stream, with the stack",
     "deletion_protection": "true: the lease table cannot be deleted until this is false again",
@@ -72,7 +74,6 @@ DEFAULTS = {
     "worker_memory": "512",
     "runtime": "python3.13",
     "removal": "retain",
-    "monitoring": "full",
 }
 
 RUNTIMES = {
@@ -169,7 +170,7 @@ class ConsumerStack(Stack):
             **{name: self._key(name) for name in ("stream_key", "lease_table_key", "on_failure_key")},
             "worker_environment": texts_by_name(self.context, "handler_environment"),
             "alarm_topic": topic_of(self, self.context.get("alarm_topic_arn"), self.context.get("alarm_email")),
-            "monitoring": self.context["monitoring"],
+            "monitoring": self.context.get("monitoring"),
             "dashboard_name": self.context.get("dashboard_name"),
             "deployment_check": is_true(self.context, "deployment_check", default=True),
         }

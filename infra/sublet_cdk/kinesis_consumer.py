@@ -63,7 +63,7 @@ from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.log_groups import keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
-from sublet_cdk.monitoring_level import MonitoringLevel
+from sublet_cdk.monitoring_level import Level, level_of, with_metrics
 from sublet_cdk.networks import check_worker_network
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.places import check_stream
@@ -131,7 +131,8 @@ class KinesisConsumer(Construct):
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
     alarm_topic             gets a message when an alarm fires and when it is over
     monitoring, dashboard_name
-                            as for ConsumerMonitoring: "full" by default
+                            as for ConsumerMonitoring. "lean" implies metrics_level=lean, and metrics_by_shard=none
+                            unless you state another
     outputs                 add the names of the created resources as stack outputs
     deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
                             also gets its first tick: it takes a minute or two longer, until CloudWatch has that
@@ -179,7 +180,7 @@ class KinesisConsumer(Construct):
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
-        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        monitoring: Level = None,
         dashboard_name: str | None = None,
         deployment_check: bool = True,
         outputs: bool = False,
@@ -194,7 +195,9 @@ class KinesisConsumer(Construct):
         )
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
-        self.settings = settings_of(application, stream, handler, settings, timeout, self.destination, fan_out)
+        level = level_of(self, monitoring)
+        stated = with_metrics(level, settings)
+        self.settings = settings_of(application, stream, handler, stated, timeout, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, worker_memory)
         check_worker_network(self, vpc, vpc_subnets, self.destination)
@@ -285,7 +288,7 @@ class KinesisConsumer(Construct):
             log_group=self.manager.log_group,
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
-            monitoring=monitoring,
+            monitoring=level,
             dashboard_name=dashboard_name,
             runtime=Runtime.LAMBDA,
         )

@@ -40,7 +40,7 @@ from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring import ConsumerMonitoring
-from sublet_cdk.monitoring_level import MonitoringLevel
+from sublet_cdk.monitoring_level import Level, level_of, with_metrics
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.networks import check_task_network
 from sublet_cdk.outputs import add_outputs
@@ -137,7 +137,7 @@ class KinesisConsumerService(Construct):
         stream_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: AlarmThresholds | None = None,
-        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        monitoring: Level = None,
         dashboard_name: str | None = None,
         outputs: bool = False,
         dependencies: str | Path | None = None,
@@ -150,7 +150,9 @@ class KinesisConsumerService(Construct):
         )
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
-        self.settings = service_settings_of(application, stream, handler, settings, self.destination, fan_out)
+        level = level_of(self, monitoring)
+        stated = with_metrics(level, settings)
+        self.settings = service_settings_of(application, stream, handler, stated, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
         check_memory(self.settings, memory, "memory")
         _check_tasks(architecture, min_tasks, max_tasks)
@@ -204,7 +206,7 @@ class KinesisConsumerService(Construct):
             log_group=self.log_group,
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
-            monitoring=monitoring,
+            monitoring=level,
             dashboard_name=dashboard_name,
             runtime=Runtime.FARGATE,
         )

@@ -25,7 +25,15 @@ from sublet_cdk.alarms import MINUTE, Deployment, Watched, add_alarms, alarms_of
 from sublet_cdk.dashboard import add_dashboard
 from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.failure_destination import FailureDestination, destination_of
-from sublet_cdk.monitoring_level import MonitoringLevel, check_unheard, level_of
+from sublet_cdk.monitoring_level import (
+    Level,
+    MonitoringLevel,
+    check_has,
+    check_unheard,
+    check_unseen,
+    level_of,
+)
+from sublet_cdk.monitoring_query import query_link
 from sublet_cdk.set_aside_alarm import set_aside_queue
 from sublet_cdk.stream_alarms import named_streams, too_rare
 
@@ -44,7 +52,10 @@ class ConsumerMonitoring(Construct):
     stream                the stream's name, if the application reads one: the alarms name it
     streams               the application's setting `streams`, if it reads several: alarms that name a stream
                           (`stream_alarms`)
-    monitoring            "full", or "none": only the metrics
+    monitoring            "lean": alarms on AWS' own metrics and on five of ours, which a process puts with
+                          `metrics_level=lean`, and a link to a query; "full": every alarm, and a dashboard; "none":
+                          only the metrics. By default what the context "sublet:monitoring" of the app says, and
+                          otherwise "full", so that a stack that exists keeps what it has
     dashboard_name        by default `<application>-sublet`. CloudWatch allows one of a name in an account, so the
                           application's next construct of an app, in another region or runtime, adds these two; state a
                           name if another app deploys it
@@ -65,31 +76,33 @@ class ConsumerMonitoring(Construct):
         log_group: logs.ILogGroup | None = None,
         stream: str | None = None,
         streams: StreamChoice | str | None = None,
-        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        monitoring: Level = None,
         dashboard_name: str | None = None,
         runtime: Runtime = Runtime.PROCESS,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.level = level_of(monitoring)
-        check_unheard(
-            self.level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds, dashboard_name=dashboard_name
-        )
+        self.level = level_of(self, monitoring)
+        check_unheard(self.level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds)
+        check_unseen(self.level, dashboard_name)
         is_full = self.level is MonitoringLevel.FULL
         choice = StreamChoice.parse(streams) if isinstance(streams, str) else streams
         destination = destination_of(on_failure)
         queue = set_aside_queue(self, destination)
         subject = Subject(application, stream, choice is not None, destination.arn if destination else None)
         named = dashboard_names.dashboard_name(self, application, runtime, dashboard_name) if is_full else ""
-        self._watched = Watched(subject, deployment, queue, log_group, named_streams(choice), named)
+        by_stream = named_streams(choice) if is_full else ()
+        is_lean = self.level is MonitoringLevel.LEAN
+        self._watched = Watched(subject, deployment, queue, log_group, by_stream, named, is_lean=is_lean)
         thresholds = alarm_thresholds or AlarmThresholds()
         self._silence = [
             alarm for alarm in alarms_of(self._watched, thresholds, math=True) if alarm.missing is Missing.BREACHING
         ]
         self.alarms: Mapping[str, cloudwatch.Alarm] = {}
         self._dashboard: cloudwatch.Dashboard | None = None
-        if is_full:
+        if self.level is not MonitoringLevel.NONE:
             self._say_what_is_left_out(thresholds)
             self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
+        if is_full:
             self._dashboard = add_dashboard(self, self._watched, self.alarms)
 
     @property
@@ -100,8 +113,18 @@ class ConsumerMonitoring(Construct):
         return self._dashboard
 
     def names(self) -> dict[str, str]:
-        """The dashboard's name, as in the outputs."""
-        return {} if self._dashboard is None else {"DashboardName": self._dashboard.dashboard_name}
+        """The dashboard's name, or the address of the query that is there instead, as in the outputs."""
+        if self._dashboard is not None:
+            return {"DashboardName": self._dashboard.dashboard_name}
+        return {} if self.query_url is None else {"QueryUrl": self.query_url}
+
+    @property
+    def query_url(self) -> str | None:
+        """With monitoring=lean: CloudWatch Logs Insights, with a query of all metrics over the logs. None if no log
+        group is known.
+        """
+        groups = self._watched.logs
+        return query_link(self, groups) if self.level is MonitoringLevel.LEAN and groups else None
 
     def _say_what_is_left_out(self, thresholds: AlarmThresholds) -> None:
         rare = too_rare(pace_of(self._watched.deployment, thresholds), thresholds)
@@ -134,7 +157,11 @@ class ConsumerMonitoring(Construct):
     def metric(
         self, metric: Metric, statistic: str, period: Duration = MINUTE, shard_id: str | None = None
     ) -> cloudwatch.Metric:
-        """Returns any metric of `sublet.metric_names`, over all shards and workers, or of one shard."""
+        """Returns any metric of `sublet.metric_names`, over all shards and workers, or of one shard. Raises
+        SettingsError for one that CloudWatch does not have on this level.
+        """
+        if shard_id is None:
+            check_has(self.level, metric)
         return self._watched.metric(metric, statistic, period, shard_id)
 
     def metric_lag(self, statistic: str = "Maximum", period: Duration = MINUTE) -> cloudwatch.Metric:

@@ -39,7 +39,7 @@ from sublet.spark.pipeline.settings import Sink
 from sublet_cdk import roles
 from sublet_cdk.dependencies import EMR, built
 from sublet_cdk.log_groups import add_log_group, keep_logs
-from sublet_cdk.monitoring_level import MonitoringLevel, check_unheard, level_of
+from sublet_cdk.monitoring_level import Level, MonitoringLevel, check_unheard, level_of
 from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.places import check_stream
 from sublet_cdk.property_types import typed_properties
@@ -106,7 +106,8 @@ class SparkPipeline(Construct):
                             the KMS keys of the stream, the bucket and the lease table, if they are neither AWS's nor
                             known to the given construct
     alarm_topic             gets a message when an alarm fires and when it is over
-    monitoring              "full", or "none": no alarms
+    monitoring              "lean" or "full": four alarms, all on AWS' own metrics; "none": no alarms. By default as for
+                            ConsumerMonitoring
     dependencies, python    a folder that was built elsewhere, and the interpreter that it was built for
     """
 
@@ -155,7 +156,7 @@ class SparkPipeline(Construct):
         log_key: kms.IKey | None = None,
         alarm_topic: sns.ITopic | None = None,
         alarm_thresholds: PipelineThresholds | None = None,
-        monitoring: MonitoringLevel | str | bool = MonitoringLevel.FULL,
+        monitoring: Level = None,
         dependencies: str | Path | None = None,
         python: str = PYTHON,
     ) -> None:
@@ -214,10 +215,10 @@ class SparkPipeline(Construct):
             upkeep = started(f"{name}-maintain", self.arguments.maintain_texts)
             self.maintenance = add_schedule(self, "Maintenance", maintenance, upkeep, role, self.dead_letters)
         failed, succeeded = self._ended("FAILED"), self._ended("SUCCESS")
-        level = level_of(monitoring)
+        level = level_of(self, monitoring, hints=False)
         check_unheard(level, alarm_topic=alarm_topic, alarm_thresholds=alarm_thresholds)
         self.alarms: Mapping[str, cloudwatch.Alarm] = {}
-        if level is MonitoringLevel.FULL:
+        if level is not MonitoringLevel.NONE:
             watched = WatchedRuns(
                 PipelineSubject(
                     name,

@@ -65,7 +65,7 @@ CONTEXT = {
     "lease_table_key_arn": "the KMS key of the lease table of `application`",
     "alarm_topic_arn": "an existing SNS topic for the alarms",
     "alarm_email": "an address for the alarms, which gets a mail to confirm, of a topic that the stack creates",
-    "monitoring": "full (default), or none: no alarms",
+    "monitoring": "lean or full: four alarms, on AWS' own metrics (default); none: no alarms",
 }
 """Context keys."""
 
@@ -75,7 +75,6 @@ DEFAULTS = {
     "every": "rate(1 hour)",
     "architecture": "arm64",
     "vpc_subnets": "private",
-    "monitoring": "full",
 }
 
 SUBNETS = {
@@ -119,7 +118,7 @@ class PipelineStack(Stack):
             "options": texts_by_name(self.context, "options"),
             "spark": texts_by_name(self.context, "spark"),
             "schedule": self.context["every"],
-            "monitoring": self.context["monitoring"],
+            "monitoring": self.context.get("monitoring"),
             "architecture": one_of(self.context, "architecture", architectures),
         } | ({"executors_max": executors} if executors is not None else {})
 

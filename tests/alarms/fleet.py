@@ -5,7 +5,7 @@ The engine is the real one, over the memory adapters; AWS' own metrics (invocati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,9 +14,9 @@ from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.window import CRASHES_MAX, AfterWindow
 from sublet.errors import StreamNotFound, SubletError
 from sublet.handler import Batch
-from sublet.metric_names import Metric
+from sublet.metric_names import LEAN, Metric
 from sublet.protocol.lease_writes import LeaseWrite
-from sublet.settings import Mode, Settings
+from sublet.settings import MetricsLevel, Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
 from sublet_cdk.alarm_kinds import Source
 
@@ -34,13 +34,17 @@ class Died(BaseException):
 
 @dataclass(slots=True)
 class TimedMetrics:
-    """The Metrics port: writes to the simulated CloudWatch, by the minute."""
+    """The Metrics port: writes to the simulated CloudWatch, by the minute, what each level of metrics has there."""
 
-    recorded: Recorded
+    recorded: Mapping[MetricsLevel, Recorded]
     minute: Callable[[], int]
 
     def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:  # noqa: ARG002 - no alarm is on one
-        self.recorded.put(Source.APPLICATION, metric, self.minute(), value)
+        self.recorded[MetricsLevel.FULL].put(Source.APPLICATION, metric, self.minute(), value)
+        if metric in LEAN:
+            counted_as = LEAN[metric]
+            lean = self.recorded[MetricsLevel.LEAN]
+            lean.put(Source.APPLICATION, counted_as.metric, self.minute(), counted_as.of(value))
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         """No alarm is on one."""
@@ -80,7 +84,7 @@ class Fleet:
         self.world = EngineWorld(settings, shards=shards, leases=False)
         self.world.tasks = TurnTaking(self.world.clock, TURNS_MAX)
         self.settings, self.gap = settings, gap
-        self.recorded = Recorded()
+        self.recorded = {level: Recorded() for level in MetricsLevel}
         self.world.metrics = TimedMetrics(self.recorded, self.minute)  # type: ignore[assignment]  # the port, not MemoryMetrics
         self.world.handler.script = self._handle
         self.handles: Callable[[Batch], None] = lambda _: None
@@ -135,7 +139,8 @@ class Fleet:
             self.run(minutes)
             return
         gap = max(1, self.gap // MINUTE)
-        self.recorded.repeat(gap, self.minute() + minutes)
+        for recorded in self.recorded.values():
+            recorded.repeat(gap, self.minute() + minutes)
         self.world.clock.advance(minutes * MINUTE)
         self._next_tick += -(-minutes // gap) * self.gap
 
@@ -208,4 +213,5 @@ class Fleet:
         return self.refuse_writes(write, apply)
 
     def _put(self, source: Source, metric: str, value: float) -> None:
-        self.recorded.put(source, metric, self.minute(), value)
+        for recorded in self.recorded.values():
+            recorded.put(source, metric, self.minute(), value)

@@ -15,6 +15,7 @@ from sublet.errors import LeaseTableUnavailable, StreamUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
 from sublet.protocol.lease_writes import LeaseWrite
+from sublet.settings import MetricsLevel
 from sublet_cdk.alarm_kinds import Missing
 
 from tests.alarms.cloudwatch import LATE_MINUTES, RETRIEVED_BEYOND
@@ -36,8 +37,10 @@ class PassingTrouble(Exception):
     """Raised by a handler once in a while."""
 
 
-def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
-    """The minutes in which alarms were on, and which. A day begins at midnight; the first hours are not judged."""
+def days(way: Way, count: int, seed: int = 0) -> Mapping[MetricsLevel, Mapping[int, tuple[str, ...]]]:
+    """By level, the minutes in which alarms were on, and which. A day begins at midnight; the first hours are not
+    judged.
+    """
     fleet, chance = Fleet(way.settings, way.gap, shards=6), Random(seed)
     idle = Idle(fleet, Random(seed))
     gap = max(1, way.gap // MINUTE)
@@ -48,30 +51,34 @@ def days(way: Way, count: int, seed: int = 0) -> Mapping[int, tuple[str, ...]]:
         fleet.run(day * DAY + EVENING - fleet.minute(), lambda minute: _minute(idle, minute, trouble))  # noqa: B023 - run here
         fleet.run((day + 1) * DAY - fleet.minute())
     judged = range((way.most_periods() + RETRIEVED_BEYOND) * way.pace.span, fleet.minute())
-    return {minute: names for minute, names in alarms_on(fleet, way, judged).items() if names}
+    return {level: _fired(fleet, way, judged, level) for level in MetricsLevel}
 
 
-def first_hours(way: Way, *, prompted: bool = True) -> Mapping[int, tuple[str, ...]]:
+def _fired(fleet: Fleet, way: Way, judged: range, level: MetricsLevel) -> Mapping[int, tuple[str, ...]]:
+    return {minute: names for minute, names in alarms_on(fleet, way, judged, level).items() if names}
+
+
+def first_hours(way: Way, level: MetricsLevel, *, prompted: bool = True) -> Mapping[int, tuple[str, ...]]:
     """After a first deployment: the minutes in which an alarm was on. EventBridge counts a rate from the rule's
     creation, so without a prompt the first tick comes one gap later; with one, alarms on silence exist once its
     metrics have arrived."""
     fleet, gap = Fleet(way.settings, way.gap), max(1, way.gap // MINUTE)
     fleet.first_tick(timedelta(0) if prompted else way.gap)
     fleet.run(gap + 3 * way.pace.span, lambda minute: fleet.produce() if minute % gap == 0 else None)
-    judged = range(_first_figures(fleet, way) if prompted else 1, fleet.minute())
-    return {minute: names for minute, names in alarms_on(fleet, way, judged).items() if names}
+    judged = range(_first_figures(fleet, way, level) if prompted else 1, fleet.minute())
+    return _fired(fleet, way, judged, level)
 
 
-def _first_figures(fleet: Fleet, way: Way) -> int:
+def _first_figures(fleet: Fleet, way: Way, level: MetricsLevel) -> int:
     """The minute in which CloudWatch has data of each metric that an alarm needs: what the deployment's check waits
     for."""
     missed = [
-        figure for alarm in way.alarms() if alarm.missing is Missing.BREACHING for figure in alarm.figures.values()
+        figure for alarm in way.alarms(level) if alarm.missing is Missing.BREACHING for figure in alarm.figures.values()
     ]
     return next(
         minute + LATE_MINUTES
         for minute in range(fleet.minute())
-        if all(fleet.recorded.datapoint(figure, range(minute)) is not None for figure in missed)
+        if all(fleet.recorded[level].datapoint(figure, range(minute)) is not None for figure in missed)
     )
 
 

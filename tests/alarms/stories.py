@@ -13,8 +13,8 @@ from functools import cache, partial
 from sublet.errors import LeaseTableUnavailable, StreamKeyUnavailable
 from sublet.handler import Batch
 from sublet.ports import PollRefusal
-from sublet.settings import Mode, Settings
-from sublet_cdk.alarm_definitions import alarms
+from sublet.settings import MetricsLevel, Mode, Settings
+from sublet_cdk.alarm_definitions import alarms, lean_alarms
 from sublet_cdk.alarm_kinds import Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 
@@ -44,11 +44,12 @@ class Way:
     def noticed_within(self) -> int:
         return self.pace.noticed_within // MINUTE
 
-    def alarms(self) -> Sequence[Alarm]:
-        return alarms(self.pace, AlarmThresholds(), on_lambda=True)
+    def alarms(self, level: MetricsLevel) -> Sequence[Alarm]:
+        of = lean_alarms if level is MetricsLevel.LEAN else alarms
+        return of(self.pace, AlarmThresholds(), on_lambda=True)
 
     def most_periods(self) -> int:
-        return max(alarm.periods for alarm in self.alarms())
+        return max(alarm.periods for level in MetricsLevel for alarm in self.alarms(level))
 
 
 EACH_MINUTE = Way("a tick each minute", CATCH_UP, MINUTE)
@@ -148,6 +149,9 @@ STORIES: Mapping[str, Callable[[Fleet], None]] = {
 }
 
 
+FULL, LEAN = MetricsLevel.FULL, MetricsLevel.LEAN
+
+
 @dataclass(frozen=True)
 class Told:
     """A story's result. `first`: minutes until the first alarm, and those that were on then.
@@ -163,8 +167,8 @@ class Told:
 
 
 @cache
-def tell(story: str, way: Way, after_tick: int = 1) -> Told:
-    """`after_tick`: how many minutes after a tick it breaks."""
+def lived(story: str, way: Way, after_tick: int) -> tuple[Fleet, range, int]:
+    """The fleet, the minutes that are judged, and the one in which it broke."""
     fleet = Fleet(way.settings, way.gap)
     gap = max(1, way.gap // MINUTE)
     history = (way.most_periods() + RETRIEVED_BEYOND) * way.pace.span
@@ -178,7 +182,14 @@ def tell(story: str, way: Way, after_tick: int = 1) -> Told:
     broke_at = fleet.minute()
     STORIES[story](fleet)
     fleet.run(broken, produce)
-    on = alarms_on(fleet, way, range(history, broke_at + broken + 1))
+    return fleet, range(history, broke_at + broken + 1), broke_at
+
+
+@cache
+def tell(story: str, way: Way, after_tick: int = 1, level: MetricsLevel = FULL) -> Told:
+    """`after_tick`: how many minutes after a tick it breaks."""
+    fleet, minutes, broke_at = lived(story, way, after_tick)
+    on = alarms_on(fleet, way, minutes, level)
     first = next((minute for minute in sorted(on) if minute > broke_at and on[minute]), None)
     return Told(
         None if first is None else first - broke_at,
@@ -188,12 +199,10 @@ def tell(story: str, way: Way, after_tick: int = 1) -> Told:
     )
 
 
-def alarms_on(fleet: Fleet, way: Way, minutes: range) -> Mapping[int, tuple[str, ...]]:
+def alarms_on(fleet: Fleet, way: Way, minutes: range, level: MetricsLevel = FULL) -> Mapping[int, tuple[str, ...]]:
     """By minute, the names of the alarms that are on."""
-    defined = way.alarms()
-    return {
-        minute: tuple(alarm.name for alarm in defined if is_on(alarm, fleet.recorded, minute)) for minute in minutes
-    }
+    defined, recorded = way.alarms(level), fleet.recorded[level]
+    return {minute: tuple(alarm.name for alarm in defined if is_on(alarm, recorded, minute)) for minute in minutes}
 
 
 def silent_minutes(fleet: Fleet, way: Way, on: Mapping[int, Sequence[str]]) -> tuple[int, ...]:
@@ -209,13 +218,13 @@ def silent_minutes(fleet: Fleet, way: Way, on: Mapping[int, Sequence[str]]) -> t
     )
 
 
-def rows(ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
+def rows(level: MetricsLevel = FULL, ways: Sequence[Way] = WAYS) -> list[tuple[str, ...]]:
     """The table's rows: the story, and for each way of running the first alarms and after how many minutes they are
     on."""
-    return [(story, *map(partial(cell, story), ways)) for story in STORIES]
+    return [(story, *map(partial(cell, story, level=level), ways)) for story in STORIES]
 
 
-def cell(story: str, way: Way) -> str:
-    told = tell(story, way)
+def cell(story: str, way: Way, level: MetricsLevel = FULL) -> str:
+    told = tell(story, way, level=level)
     names = ", ".join(f"`{name}`" for name in told.names)
     return f"{told.first} min: {names}" if told.names else "no shard is stalled yet"

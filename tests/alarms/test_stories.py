@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sublet.settings import MetricsLevel
 
 from tests.alarms.healthy import days, first_hours
 from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, cell, tell
@@ -21,32 +22,40 @@ each_way = pytest.mark.parametrize(
     [pytest.param(way, marks=() if way in (EACH_FIVE, ALWAYS) else explores) for way in WAYS],
     ids=lambda way: way.name,
 )
+each_level = pytest.mark.parametrize("level", MetricsLevel)
+"""Two levels are judged by the same minutes of the same fleet."""
 
 
+@each_level
 @each_way
 @pytest.mark.parametrize("story", STORIES)
-def test_no_shard_stands_still_for_long_without_an_alarm(story: str, way: Way) -> None:
+def test_no_shard_stands_still_for_long_without_an_alarm(story: str, way: Way, level: MetricsLevel) -> None:
     """And docs/operations.md says which alarm is on, after how many minutes."""
-    told = tell(story, way)
+    told = tell(story, way, level=level)
     assert told.before == frozenset()
     assert told.silent == ()
-    assert documented()[story][WAYS.index(way)] == cell(story, way), "run: python -m docs.tables"
+    assert documented(level)[story][WAYS.index(way)] == cell(story, way, level), "run: python -m docs.tables"
 
 
-def test_the_documented_stories_are_these() -> None:
+@each_level
+def test_the_documented_stories_are_these(level: MetricsLevel) -> None:
     """A catch-up that stops always has an alarm. A continuous fleet runs for hours without executions started by
     ticks."""
-    assert list(documented()) == ["what happens", "---", *STORIES]
-    assert documented()["what happens"] == [way.name for way in WAYS]
-    caught_up = [documented()[story][WAYS.index(EACH_FIVE)] for story in STORIES]
+    assert list(documented(level)) == ["what happens", "---", *STORIES]
+    assert documented(level)["what happens"] == [way.name for way in WAYS]
+    caught_up = [documented(level)[story][WAYS.index(EACH_FIVE)] for story in STORIES]
     assert all(" min: `" in found for found in caught_up)
 
 
+MARKS = {MetricsLevel.FULL: "stories", MetricsLevel.LEAN: "stories of lean"}
+
+
 @cache
-def documented() -> Mapping[str, Sequence[str]]:
+def documented(level: MetricsLevel) -> Mapping[str, Sequence[str]]:
     """The table's rows by their first column."""
-    _, _, rest = (ROOT / "docs/operations.md").read_text().partition("<!-- stories -->\n")
-    table, _, _ = rest.partition("\n<!-- /stories -->")
+    mark = MARKS[level]
+    _, _, rest = (ROOT / "docs/operations.md").read_text().partition(f"<!-- {mark} -->\n")
+    table, _, _ = rest.partition(f"\n<!-- /{mark} -->")
     rows = ([part.strip() for part in line.strip("|").split("|")] for line in table.splitlines())
     return {first: cells for first, *cells in rows}
 
@@ -57,16 +66,18 @@ def documented() -> Mapping[str, Sequence[str]]:
     ids=lambda way: way.name,
 )
 def test_healthy_fleet_raises_no_alarm_in_a_day(way: Way) -> None:
-    assert days(way, 1) == {}
+    assert days(way, 1) == {level: {} for level in MetricsLevel}
 
 
+@each_level
 @each_way
-def test_first_deployment_raises_no_alarm(way: Way) -> None:
-    assert first_hours(way) == {}
+def test_first_deployment_raises_no_alarm(way: Way, level: MetricsLevel) -> None:
+    assert first_hours(way, level) == {}
 
 
 def test_alarms_fire_when_the_first_tick_waits_for_the_schedule() -> None:
     """Why the deployment prompts the first tick, and why the alarms are created after it."""
-    on = first_hours(EACH_HOUR, prompted=False)
-    assert {name for names in on.values() for name in names} == {"WorkersGone", "TicksMissing"}
-    assert min(on) == 1
+    for level, silence in ((MetricsLevel.FULL, {"WorkersGone", "TicksMissing"}), (MetricsLevel.LEAN, {"TicksMissing"})):
+        on = first_hours(EACH_HOUR, level, prompted=False)
+        assert {name for names in on.values() for name in names} == silence
+        assert min(on) == 1

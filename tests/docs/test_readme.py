@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 import sublet
-from sublet.operate.rules.prices import metrics_and_alarms
-from sublet.settings import MetricsByShard
 from sublet.testing import consume
 from sublet.testing.memory import MemoryStream, memory_ports
 
-from docs.cost_rows import whole
+from docs.cost_rows import others, whole
 from tests.docs.documents import ROOT, blocks
 
 README = ROOT / "README.md"
@@ -48,11 +46,14 @@ def test_a_name_is_explained_where_it_first_stands(name: str, explained: str) ->
 
 
 def test_readme_costs_are_those_of_the_whole_bill() -> None:
-    five, _, public, _, nat = (sum(parts) for parts in whole(10).values())
-    watched = metrics_and_alarms(10)
+    """Of what `sublet deploy` makes without a choice, and of an event source mapping at the same pace."""
+    minute, five, public, _, nat = whole(10).values()
+    mapping = others(0)["event source mapping: 256 MB for 100 ms each minute"](10)
     said = [float(figure) for figure in re.findall(r"\$([\d.]+)", README.read_text())]
-    without = metrics_and_alarms(10, by_shard=MetricsByShard.NONE)
-    assert said[:5] == pytest.approx([five, watched, without, public, nat], abs=0.6)
+    expected = [minute.total, minute.runs, minute.lean, mapping, five.total, five.runs, public.total, nat.total]
+    assert said[:8] == pytest.approx(expected, abs=0.6)
+    assert said[8] == pytest.approx(minute.full, abs=0.6)
+    assert minute.lean < 3
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])

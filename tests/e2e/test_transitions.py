@@ -114,16 +114,17 @@ def test_second_region_has_its_own_tables_and_dashboard(aws: EmbeddedAws, tmp_pa
     here = application(aws, "regional", tmp_path / "here")
     there = application(aws.in_region("eu-west-1"), "regional", tmp_path / "there")
     with here.under_load(), there.under_load():
-        here.deploy()
-        assert "regional-sublet-eu-west-1-lambda" in there.deploy()
+        here.deploy(monitoring="full")
+        assert "regional-sublet-eu-west-1-lambda" in there.deploy(monitoring="full")
         here.wait_for_handled("stack")
         there.wait_for_handled("stack")
         assert dashboards(aws) == {"regional-sublet", "regional-sublet-eu-west-1-lambda"}
 
         here.remove()
-        there.deploy(batch_size="50")
+        assert "the stack keeps monitoring=full" in there.deploy(batch_size="50")
         assert dashboards(aws) == {"regional-sublet-eu-west-1-lambda"}, "what is deployed keeps its name"
-        here.deploy()
+        assert "monitoring=lean, since the stack is new" in here.deploy()
+        assert dashboards(aws) == {"regional-sublet-eu-west-1-lambda"}, "a new stack is lean"
         here.wait_for_handled("stack")
         there.wait_for_handled("stack")
     here.assert_nothing_is_lost()

@@ -64,6 +64,10 @@ def of_a_new_stream(stack: Stack, parts: Path, application: str, _: str) -> None
     )
 
 
+def lean(stack: Stack, parts: Path, application: str, stream: str) -> None:
+    consumer(stack, parts, application, stream, monitoring="lean")
+
+
 def of_several(stack: Stack, parts: Path, application: str, stream: str) -> None:
     consumer(stack, parts, application, stream, streams=f"{stream},other")
 
@@ -106,6 +110,7 @@ def pipeline(stack: Stack, parts: Path, application: str, stream: str) -> None:
 
 BUILDS: Mapping[str, Build] = {
     "Lambda": consumer,
+    "Lambda, lean": lean,
     "Lambda, its own stream": of_a_new_stream,
     "Lambda, streams by name": of_several,
     "Lambda, streams by pattern": of_a_pattern,
@@ -234,10 +239,15 @@ def test_text_fits_with_the_longest_names(way: str, parts: Path) -> None:
 
 
 def test_text_of_usual_names_has_all_sentences(parts: Path) -> None:
-    """The alarm with the most to say is the measure."""
-    found = dict(alarms(template_of(consumer, parts, "orders-audit", "orders")))
-    (unread,) = [resolved(text) for name, text in found.items() if name.startswith("ConsumerAlarmsShardUnread")]
-    assert "resume it before records are lost." in unread
+    """The alarms with the most to say are the measure."""
+    for build, alarm, last in (
+        (consumer, "ShardUnread", "resume it before records are lost."),
+        (lean, "Standstill", "resume it before records are lost."),
+        (lean, "LeasesFailing", "a lease whose records kill every process."),
+    ):
+        found = dict(alarms(template_of(build, parts, "orders-audit", "orders")))
+        (text,) = [resolved(text) for name, text in found.items() if name.startswith(f"ConsumerAlarms{alarm}")]
+        assert last in text
 
 
 def test_last_sentences_are_left_out_when_names_leave_no_room() -> None:

@@ -1,10 +1,13 @@
-"""`monitoring` and `dashboard_name` of each construct: what an application's second deployment has."""
+"""`monitoring` and `dashboard_name` of each construct: lean, full or none, and which one by default."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from aws_cdk import App, Environment, Stack
@@ -13,11 +16,16 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
+from sublet.aws.metrics import EmfMetrics
 from sublet.errors import SettingsError
+from sublet.metric_names import LEAN, Metric
+from sublet.operate.rules.prices import ALARM, LEAN_ALARMED_METRICS, LEAN_METRICS, METRIC, metrics_and_alarms
+from sublet.settings import MetricsByShard, MetricsLevel
 from sublet_cdk import AlarmThresholds, ConsumerMonitoring, KinesisConsumer, KinesisConsumerService, SparkPipeline
-from sublet_cdk.monitoring_level import MonitoringLevel
+from sublet_cdk.monitoring_level import FLAG, MonitoringLevel
+from sublet_cdk.monitoring_query import query
 
 from tests.infra.apps import an_app, code_and_layer
 from tests.infra.conftest import STREAM_ARN, Build
@@ -196,7 +204,7 @@ def test_monitoring_full_is_the_default(parts: Parts, way: str) -> None:
     def template(**properties: Any) -> dict[str, Any]:
         stack = in_region(an_app(), EU)
         getattr(parts, way)(stack, **properties)
-        return dict(Template.from_stack(stack).to_json()["Resources"])
+        return dict(Template.from_stack(stack).to_json().get("Resources", {}))
 
     by_default = template()
     assert template(monitoring="full") == by_default
@@ -204,9 +212,191 @@ def test_monitoring_full_is_the_default(parts: Parts, way: str) -> None:
     assert any(each["Type"] == "AWS::CloudWatch::Alarm" for each in by_default.values())
 
 
+CONSUMERS = ["on_lambda", "on_fargate", "alone"]
+
+
+def _found(template: Template, kind: str) -> list[dict[str, Any]]:
+    return [each["Properties"] for each in template.find_resources(kind).values()]
+
+
+def _watched(template: Template) -> list[dict[str, Any]]:
+    """Each metric that an alarm watches."""
+    alarms = _found(template, "AWS::CloudWatch::Alarm")
+    math = [
+        query["MetricStat"]["Metric"] for alarm in alarms for query in alarm.get("Metrics", ()) if "MetricStat" in query
+    ]
+    return [*math, *(alarm for alarm in alarms if "MetricName" in alarm)]
+
+
+@pytest.mark.parametrize("way", CONSUMERS)
+def test_lean_watches_ten_shards_for_less_than_three_dollars(parts: Parts, way: str) -> None:
+    """By the prices of the metrics that the template's environment publishes and that its alarms watch."""
+    stack = in_region(an_app(), EU)
+    getattr(parts, way)(stack, monitoring="lean")
+    template = Template.from_stack(stack)
+    template.resource_count_is("AWS::CloudWatch::Dashboard", 0)
+    watched = _watched(template)
+    own = {each["MetricName"] for each in watched if each["Namespace"] == "sublet"}
+    assert own == {counted.metric for counted in LEAN.values()}
+    assert len(own) == LEAN_METRICS == 5
+    assert all(
+        {each["Name"] for each in alarm["Dimensions"]} <= {"application"}
+        for alarm in watched
+        if "sublet" in alarm["Namespace"]
+    )
+    assert len(watched) <= LEAN_ALARMED_METRICS
+    assert METRIC * len(own) + ALARM * len(watched) < 3
+    assert metrics_and_alarms(10, monitoring=MetricsLevel.LEAN) < 3
+
+
+@pytest.mark.parametrize("way", ["on_lambda", "on_fargate"])
+def test_lean_deployment_publishes_what_its_alarms_watch_and_no_metrics_by_shard(parts: Parts, way: str) -> None:
+    made: Any = getattr(parts, way)(in_region(an_app(), EU), monitoring="lean")
+    assert (made.settings.metrics_level, made.settings.metrics_by_shard) == ("lean", "none")
+    stated: Any = getattr(parts, way)(in_region(an_app(), EU), monitoring="lean", metrics_by_shard="all")
+    assert (stated.settings.metrics_level, stated.settings.metrics_by_shard) == ("lean", "all")
+
+
+@pytest.mark.parametrize("way", ["on_lambda", "on_fargate"])
+@pytest.mark.parametrize(("level", "metrics"), [("lean", "full"), ("full", "lean")])
+def test_metrics_that_the_alarms_do_not_watch_are_refused(parts: Parts, way: str, level: str, metrics: str) -> None:
+    with pytest.raises(SettingsError, match=f"metrics_level = '{metrics}': {level}"):
+        getattr(parts, way)(in_region(an_app(), EU), monitoring=level, metrics_level=metrics)
+
+
+def test_second_deployment_without_alarms_can_put_what_the_first_ones_watch(parts: Parts) -> None:
+    service = parts.on_fargate(in_region(an_app(), EU), monitoring="none", metrics_level="lean")
+    assert service.settings.metrics_level == "lean"
+
+
+@pytest.mark.parametrize("way", CONSUMERS)
+def test_metric_that_the_level_does_not_have_is_refused(parts: Parts, way: str) -> None:
+    """An alarm on it would stay silent."""
+    made: Any = getattr(parts, way)(in_region(an_app(), EU), monitoring="lean")
+    made.metric_lag()
+    with pytest.raises(SettingsError, match="monitoring = 'lean': full, for the metric records"):
+        made.metric(Metric.RECORDS, "Sum")
+    full: Any = getattr(parts, way)(in_region(an_app(), EU), monitoring="full")
+    with pytest.raises(SettingsError, match="lean, for the metric standstill_age"):
+        full.metric(Metric.STANDSTILL_AGE, "Maximum")
+
+
+def test_service_scales_by_a_metric_that_lean_has(parts: Parts) -> None:
+    stack = in_region(an_app(), EU)
+    parts.on_fargate(stack, monitoring="lean")
+    policies = json.dumps(_found(Template.from_stack(stack), "AWS::ApplicationAutoScaling::ScalingPolicy"))
+    assert "millis_behind_latest" in policies
+
+
+def test_lean_has_a_link_to_a_query_over_the_logs_in_place_of_a_dashboard(parts: Parts) -> None:
+    stack = in_region(an_app(), EU)
+    consumer = parts.on_lambda(stack, monitoring="lean", outputs=True)
+    outputs = Template.from_stack(stack).to_json()["Outputs"]
+    (url,) = [json.dumps(each["Value"]) for name, each in outputs.items() if "QueryUrl" in name]
+    assert "https://console.aws.amazon.com/cloudwatch/home?region=eu-central-1#logsV2:logs-insights$3F" in url
+    for name in ("LeaseManager", "LeaseWorker"):
+        assert re.search(rf"Ref.{{4}}Consumer{name}|{name}", url)
+    shown = unquote(url.replace("*", "%"))
+    assert query() in shown.replace("\\n", "\n")
+    assert not any("DashboardName" in name for name in outputs)
+    with pytest.raises(SettingsError, match="for a dashboard"):
+        _ = consumer.dashboard
+
+
+def test_query_shows_metrics_by_the_fields_that_a_lean_line_has(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders", by_shard=MetricsByShard.NONE, level=MetricsLevel.LEAN)
+    shown = re.findall(r"(max|sum)\((\w+)\.(\w+)\.(\w+)\)", query())
+    for _, _, name, _ in shown:
+        metrics.put(Metric(name), 1)
+    metrics.flush()
+    line = json.loads(capsys.readouterr().out)
+    assert line["application"] == "orders"
+    assert len(shown) > 5
+    assert all(line[field][name][key] == 1 for _, field, name, key in shown)
+
+
+@pytest.mark.parametrize("way", CONSUMERS)
+def test_a_dashboards_name_without_a_dashboard_is_refused(parts: Parts, way: str) -> None:
+    for level in ("lean", "none"):
+        with pytest.raises(SettingsError, match="dashboard_name"):
+            getattr(parts, way)(in_region(an_app(), EU), monitoring=level, dashboard_name="mine")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("level", MonitoringLevel)
+def test_app_chooses_the_level_of_constructs_that_state_none(parts: Parts, way: str, level: str) -> None:
+    """In its context, as with the CDK's feature flags, so that an upgrade alone changes no stack."""
+
+    def template(flag: str | None, **properties: Any) -> dict[str, Any]:
+        stack = in_region(an_app(context={} if flag is None else {FLAG: flag}), EU)
+        getattr(parts, way)(stack, **properties)
+        return dict(Template.from_stack(stack).to_json().get("Resources", {}))
+
+    chosen = template(None, monitoring=level)
+    assert template(level) == chosen
+    assert template("full", monitoring=level) == chosen
+    assert template("none", monitoring=level) == chosen
+
+
+def test_app_that_chooses_another_level_is_refused_by_the_flags_name(parts: Parts) -> None:
+    with pytest.raises(SettingsError, match="sublet:monitoring = 'cheap': one of lean, full, none"):
+        parts.alone(in_region(an_app(context={FLAG: "cheap"}), EU))
+
+
+def test_synth_says_that_there_is_a_cheaper_level_until_one_is_chosen(parts: Parts) -> None:
+    def said(stack: Stack) -> list[str]:
+        found = Annotations.from_stack(stack).find_info("*", Match.string_like_regexp("monitoring is full"))
+        return [str(each.entry.data) for each in found]
+
+    silent, chosen, stated = (
+        in_region(an_app(), EU),
+        in_region(an_app(context={FLAG: "full"}), EU),
+        in_region(an_app(), EU),
+    )
+    parts.on_lambda(silent)
+    parts.on_lambda(chosen)
+    parts.on_lambda(stated, monitoring="full")
+    assert len(said(silent)) == 1
+    assert FLAG in said(silent)[0]
+    assert said(chosen) == said(stated) == []
+
+
+def test_full_and_lean_are_the_same_for_a_pipeline(parts: Parts) -> None:
+    """Its alarms are on AWS' own metrics."""
+    templates = []
+    for level in ("full", "lean"):
+        stack = in_region(an_app(), EU)
+        parts.on_spark(stack, monitoring=level)
+        templates.append(Template.from_stack(stack).to_json()["Resources"])
+        assert {each["Namespace"] for each in _watched(Template.from_stack(stack))} <= {
+            "AWS/Events",
+            "AWS/Kinesis",
+            "AWS/SQS",
+        }
+    assert templates[0] == templates[1]
+
+
+def test_first_deployment_of_a_lean_stack_waits_for_ticks_alone(build: Build) -> None:
+    """Their metric is Lambda's own."""
+    (properties,) = _checks(build({"monitoring": "lean"}))
+    assert [each["MetricName"] for each in properties["Figures"]] == ["Invocations"]
+    assert properties["Awaits"] == "true"
+
+
+def test_lean_names_no_stream_of_several(parts: Parts) -> None:
+    stack = in_region(an_app(), EU)
+    alarms = parts.alone(stack, monitoring="lean", streams="orders,payments").alarms
+    assert not [name for name in alarms if name.startswith("Stream")]
+    assert [
+        name
+        for name in parts.alone(in_region(an_app(), EU), monitoring="full", streams="orders").alarms
+        if "Stream" in name
+    ]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_another_level_of_monitoring_is_refused_by_name(parts: Parts, way: str) -> None:
-    with pytest.raises(SettingsError, match="monitoring = 'loud': one of full, none"):
+    with pytest.raises(SettingsError, match="monitoring = 'loud': one of lean, full, none"):
         getattr(parts, way)(in_region(an_app(), EU), monitoring="loud")
 
 

@@ -15,9 +15,9 @@ from sublet.aws.log import PowertoolsLog
 from sublet.aws.metrics import EmfMetrics
 from sublet.aws.ports import aws_ports
 from sublet.aws.standard_output import Output
-from sublet.metric_names import Metric, MetricScope
+from sublet.metric_names import LEAN, Metric, MetricScope
 from sublet.ports import Log, Metrics, Ports
-from sublet.settings import MetricsByShard, Settings
+from sublet.settings import MetricsByShard, MetricsLevel, Settings
 from sublet.testing.memory import MemoryLog, MemoryMetrics
 
 IN_EUROPE = Connection(region="eu-west-1")
@@ -129,6 +129,96 @@ def test_stream_stalled_age_is_put_for_the_stream_alone(
     assert [(definition(line)["Dimensions"], line["stream"]) for line in lines(capsys)] == [
         ([["application", "stream"]], "eu")
     ]
+
+
+def lean(by_shard: MetricsByShard = MetricsByShard.NONE) -> EmfMetrics:
+    return EmfMetrics("orders", by_shard=by_shard, level=MetricsLevel.LEAN)
+
+
+def test_lean_metrics_are_five_whatever_is_put(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = lean()
+    for metric in Metric:
+        metrics.put(metric, 3, shard_id="123456789012:eu:1700000000:shardId-0")
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert {each["Name"] for each in definition(line)["Metrics"]} == {
+        "standstill_age",
+        "handler_attempts",
+        "data_gap",
+        "leases_failed",
+        "millis_behind_latest",
+    }
+    assert definition(line)["Dimensions"] == [["application"]]
+
+
+def test_lean_line_has_the_least_the_greatest_and_the_sum_of_every_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    """CloudWatch Logs Insights reads them, and cannot add up a list."""
+    metrics = lean()
+    for value in (4, 1, 2):
+        metrics.put(Metric.RECORDS, value, shard_id="shardId-0")
+    metrics.put(Metric.LEASES_FAILED, 1)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert line["metrics"] == {
+        "records": {"min": 1, "max": 4, "sum": 7},
+        "leases_failed": {"min": 1, "max": 1, "sum": 1},
+    }
+    metrics.put(Metric.RECORDS, 5)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert line == {"application": "orders", "metrics": {"records": {"min": 5, "max": 5, "sum": 5}}}
+
+
+@pytest.mark.parametrize("metric", [Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE, Metric.HANDLER_CALL_AGE])
+def test_lean_standstill_is_the_age_of_whatever_stands_still(
+    metric: Metric, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = lean()
+    metrics.put(metric, 0)
+    metrics.put(metric, 400_000, shard_id="shardId-0")
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert line["standstill_age"] == [0, 400_000]
+
+
+@pytest.mark.parametrize(("refused", "counted"), [(0, 0), (10, 0), (11, 1), (200, 1)])
+def test_lean_polls_that_stay_throttled_count_as_a_failed_lease(
+    refused: int, counted: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = lean()
+    metrics.put(Metric.THROTTLED_POLLS, refused, shard_id="shardId-0")
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert line["leases_failed"] == [counted]
+
+
+def test_lean_metrics_by_shard_are_those_that_the_setting_says(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = lean(MetricsByShard.WORST)
+    metrics.put(Metric.UNREAD_AGE, 7, shard_id="shardId-0")
+    metrics.flush()
+    of_application, in_trouble = lines(capsys)
+    assert (of_application["standstill_age"], in_trouble["unread_age"]) == ([7], [7])
+    assert in_trouble["shard_id"] == "shardId-0"
+
+
+def test_lean_metric_of_over_a_hundred_values_has_its_summary_once(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = lean()
+    for value in range(250):
+        metrics.put(Metric.MILLIS_BEHIND_LATEST, value)
+    metrics.flush()
+    written = lines(capsys)
+    assert [len(line["millis_behind_latest"]) for line in written] == [100, 100, 50]
+    assert ["metrics" in line for line in written] == [True, False, False]
+
+
+def test_full_metrics_leave_out_what_only_lean_has(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = EmfMetrics("orders", by_shard=MetricsByShard.NONE)
+    for metric in LEAN:
+        metrics.put(metric, 1)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert {each["Name"] for each in definition(line)["Metrics"]} == set(LEAN)
+    assert "metrics" not in line
 
 
 def test_metric_of_over_a_hundred_values_takes_several_lines(capsys: pytest.CaptureFixture[str]) -> None:

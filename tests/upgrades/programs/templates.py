@@ -75,6 +75,8 @@ def used(app: App, folder: Path) -> Stack:
     CfnOutput(other, "manager", value=consumer.manager.function_arn)
     CfnOutput(other, "executions", value=consumer.state_machine_arn)
     for metric in Metric:
+        if metric == "standstill_age":  # only with monitoring=lean
+            continue
         mine = consumer.metric(metric, "Sum")
         mine.create_alarm(stack, f"Mine-{metric.value}", threshold=1, evaluation_periods=1)
     return stack

@@ -32,7 +32,7 @@ _PUBLIC = {
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
         "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter HotShardKeys KclFleet LogExceptions "
-        "MetricsByShard Mode Reading Settings StartKind StartPosition"
+        "MetricsByShard MetricsLevel Mode Reading Settings StartKind StartPosition"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -97,6 +97,7 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.settings import KclFleet as KclFleet
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import MetricsByShard as MetricsByShard
+    from sublet.settings import MetricsLevel as MetricsLevel
     from sublet.settings import Mode as Mode
     from sublet.settings import Reading as Reading
     from sublet.settings import Settings as Settings

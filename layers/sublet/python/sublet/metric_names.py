@@ -6,8 +6,9 @@ from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 NAMESPACE = "sublet"
 """In CloudWatch, for all metrics."""
@@ -146,6 +147,13 @@ class Metric(StrEnum):
         MetricScope.TROUBLED_SHARD,
         PutBy.TICK,
         "How long a lease's checkpoint is known to have stood still while its owner heartbeats and records wait.",
+    )
+    STANDSTILL_AGE = (
+        "standstill_age",
+        Unit.MILLISECONDS,
+        MetricScope.APPLICATION,
+        PutBy.BOTH,
+        "With `metrics_level=lean`, the worst shard's `unread_age`, `owner_stalled_age` or `handler_call_age`.",
     )
     STREAM_STALLED_AGE = (
         "stream_stalled_age",
@@ -289,3 +297,36 @@ class Metric(StrEnum):
         PutBy.BOTH,
         "A checkpoint or the last record read was past retention, or a shard was never read to its end.",
     )
+
+
+class CountedAs(NamedTuple):
+    """What a metric's values are for CloudWatch. `over`: count 1 for each value above it, and otherwise 0; None: the
+    value.
+    """
+
+    metric: Metric
+    over: float | None = None
+
+    def of(self, value: float) -> float:
+        return value if self.over is None else float(value > self.over)
+
+
+THROTTLED_POLLS_MAX = 10
+"""So many refused polls of a shard in a row are no trouble yet: about 40 seconds without a record."""
+
+LEAN: Mapping[Metric, CountedAs] = {
+    Metric.UNREAD_AGE: CountedAs(Metric.STANDSTILL_AGE),
+    Metric.OWNER_STALLED_AGE: CountedAs(Metric.STANDSTILL_AGE),
+    Metric.HANDLER_CALL_AGE: CountedAs(Metric.STANDSTILL_AGE),
+    Metric.HANDLER_ATTEMPTS: CountedAs(Metric.HANDLER_ATTEMPTS),
+    Metric.DATA_GAP: CountedAs(Metric.DATA_GAP),
+    Metric.LEASES_FAILED: CountedAs(Metric.LEASES_FAILED),
+    Metric.READS_REFUSED: CountedAs(Metric.LEASES_FAILED),
+    Metric.MALFORMED_ROWS: CountedAs(Metric.LEASES_FAILED),
+    Metric.CRASHING_LEASES: CountedAs(Metric.LEASES_FAILED),
+    Metric.DESTINATION_REFUSALS: CountedAs(Metric.LEASES_FAILED),
+    Metric.THROTTLED_POLLS: CountedAs(Metric.LEASES_FAILED, over=THROTTLED_POLLS_MAX),
+    Metric.MILLIS_BEHIND_LATEST: CountedAs(Metric.MILLIS_BEHIND_LATEST),
+}
+"""With `metrics_level=lean`, what CloudWatch counts each metric as: five in all. The others are in the log lines alone,
+under their own names, for CloudWatch Logs Insights."""

@@ -65,6 +65,18 @@ def test_deploy_exits_with_cdks_code(npx: Path) -> None:
     assert main(GIVEN) == 3
 
 
+@pytest.mark.parametrize(("stated", "said"), [([], True), (["--set", "monitoring=lean"], False)])
+def test_deploy_that_cannot_look_says_how_much_watches_the_stack(
+    npx: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stated: list[str], said: bool
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    assert main([*GIVEN, *stated]) == 3
+    told = capsys.readouterr().err
+    assert "whether tables of orders-audit exist is not known" in told
+    assert ("monitoring=full, since what the stack has is not known" in told) is said
+
+
 def test_deploy_refuses_a_setting_without_a_value(npx: Path) -> None:
     with pytest.raises(SettingsError, match="NAME=VALUE"):
         cdk_command(parser().parse_args([*GIVEN, "--set", "window"]))

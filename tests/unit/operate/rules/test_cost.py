@@ -14,7 +14,7 @@ from sublet.operate.rules.cost import (
     offers,
 )
 from sublet.operate.rules.prices import CATCH_UP_WINDOWS, COUNTED_LOG_BYTES, COUNTED_WRITES, fan_out
-from sublet.settings import MetricsByShard
+from sublet.settings import MetricsByShard, MetricsLevel
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 QUIET = StreamLoad(100, 0, 0)
@@ -113,16 +113,22 @@ def test_cheapest_finds_no_offer_within_a_millisecond() -> None:
 
 
 def test_metrics_by_shard_are_counted_for_sublet_alone() -> None:
-    with_, without = offers(BUSY), offers(BUSY, metrics_by_shard=MetricsByShard.NONE)
+    with_, without = (
+        offers(BUSY, metrics_by_shard=by_shard) for by_shard in (MetricsByShard.WORST, MetricsByShard.NONE)
+    )
+    assert offers(BUSY) == without
     cheaper = {offer.name: offer.total for offer in without}
     for offer in with_:
         assert (cheaper[offer.name] < offer.total) is offer.is_ours
 
 
 def test_each_of_several_streams_has_metrics_and_alarms_of_its_own() -> None:
-    one, ten = ({each.name: each for each in offers(BUSY, streams=streams)} for streams in (1, 10))
+    one, ten = (
+        {each.name: each for each in offers(BUSY, monitoring=MetricsLevel.FULL, streams=streams)} for streams in (1, 10)
+    )
     more = {round(ten[name].beside - each.beside, 6) for name, each in one.items() if each.is_ours}
     assert more == {round(10 * (3 * 0.30 + 3 * 0.10), 6)}
+    assert offers(BUSY, streams=10) == offers(BUSY, streams=1), "lean names no stream"
 
 
 def test_no_worker_is_paid_for_where_nothing_comes() -> None:

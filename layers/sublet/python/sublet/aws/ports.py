@@ -12,8 +12,8 @@ from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.log import PowertoolsLog
-from sublet.aws.metrics import EmfMetrics
-from sublet.aws.standard_output import STANDARD_OUTPUT, MetricsLogger, Output
+from sublet.aws.metrics import emf_metrics
+from sublet.aws.standard_output import STANDARD_OUTPUT, Output
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
@@ -63,7 +63,7 @@ def aws_ports(
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
-        metrics=EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=output or MetricsLogger()),
+        metrics=emf_metrics(settings, output),
         log=log,
         destination=destination_of(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),

@@ -86,6 +86,13 @@ class MetricsByShard(StrEnum):
     NONE = "none"
 
 
+class MetricsLevel(StrEnum):
+    """Which of the application's metrics CloudWatch has. Each is billed. The log lines have all of them."""
+
+    FULL = "full"
+    LEAN = "lean"
+
+
 class Reading(StrEnum):
     """How a shard is read: by GetRecords, or by SubscribeToShard, which sends records as they arrive."""
 

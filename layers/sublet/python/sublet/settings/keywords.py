@@ -18,6 +18,7 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsLevel,
     Mode,
     Reading,
     StartPosition,
@@ -78,6 +79,7 @@ class SharedKeywords(TypedDict, total=False):
     hash_range_filter: HashRangeFilter | Literal["kcl", "off"]
     log_exceptions: LogExceptions | Literal["full", "frames"]
     metrics_by_shard: MetricsByShard | Literal["worst", "all", "none"]
+    metrics_level: MetricsLevel | Literal["full", "lean"]
     hot_shard_keys: HotShardKeys | Literal["hashed", "names", "none"]
 
 

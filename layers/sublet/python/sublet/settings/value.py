@@ -24,6 +24,7 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsLevel,
     Mode,
     Reading,
     StartPosition,
@@ -485,6 +486,12 @@ class Settings:
     the alarms watch.
     """
 
+    metrics_level: MetricsLevel = MetricsLevel.FULL
+    """How many of the application's metrics CloudWatch has, at $0.30 a month each. full: all. lean: five, which the
+    alarms of `monitoring=lean` watch; the log lines have the others, for CloudWatch Logs Insights. No stream of several
+    has its own then.
+    """
+
     hot_shard_keys: HotShardKeys = HotShardKeys.HASHED
     """What `sublet hot` may know of the partition keys that make a shard hot. hashed: the MD5 by which Kinesis places
     them, which shows a key only to those who guess it. names: the keys themselves. none: workers make no sketches of
@@ -638,7 +645,7 @@ def names_elsewhere() -> dict[str, str]:
         "initialPositionInStream": "start_position",
         "shutdownGraceMillis": "window_margin",
         "taskBackoffTimeMillis": "handler_backoff",
-        "metricsLevel": "metrics_by_shard",
+        "metricsLevel": "metrics_level",
         "retrievalMode": "reading",
     }
     for name, definition in DEFINITIONS.items():

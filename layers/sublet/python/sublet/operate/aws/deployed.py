@@ -13,9 +13,9 @@ from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import code_of
 from sublet.operate.aws.inspection import asking
 from sublet.operate.rules import stack_names
-from sublet.operate.rules.deploying import Found, FoundTable, table_keys
+from sublet.operate.rules.deploying import DASHBOARD, Found, FoundTable, monitoring_of, table_keys
 
-TABLE, DASHBOARD = "AWS::DynamoDB::Table", "AWS::CloudWatch::Dashboard"
+TABLE = "AWS::DynamoDB::Table"
 GONE = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
 """A resource that its stack does not have any more; it may exist."""
 NO_SUCH_STACK = "ValidationError"
@@ -36,7 +36,8 @@ def find(application: str, region: str | None, profile: str | None) -> Found:
     tables = {name: asked.table(name, own) for name in table_keys(application).values()}
     dashboards = [each["PhysicalResourceId"] for each in own if each["ResourceType"] == DASHBOARD]
     plain = stack_names.dashboard(application)
-    return Found(region, tables, dashboards[0] if dashboards else None, asked.has_dashboard(plain))
+    level = monitoring_of({each["ResourceType"] for each in own})
+    return Found(region, tables, dashboards[0] if dashboards else None, asked.has_dashboard(plain), level)
 
 
 class _Account:

@@ -7,9 +7,8 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from sublet.aws import clients
-from sublet.aws.metrics import EmfMetrics
+from sublet.aws.metrics import emf_metrics
 from sublet.aws.ports import destination_of, kinesis_stream, kinesis_streams, sketch_store_of, stream_of_all
-from sublet.aws.standard_output import MetricsLogger
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
 from sublet.aws.tables.sightings import DynamoDbSightingStore
@@ -98,8 +97,7 @@ class CommandPorts(Ports):
 
     @cached_property
     def metrics(self) -> Metrics:
-        by_shard = self._settings.metrics_by_shard
-        return EmfMetrics(self._settings.application, by_shard=by_shard, output=MetricsLogger())
+        return emf_metrics(self._settings)
 
     @cached_property
     def log(self) -> Log:

@@ -24,14 +24,16 @@ It runs the CDK's command line, which npx fetches from npm: it needs Node.js, an
 region without the CDK need `npx cdk bootstrap` once. Arguments after -- go to cdk unchanged.
 
 --set takes every setting of `sublet run --help`, and what sublet_cdk/consumer_stack.py lists besides, such as
-tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, monitoring=none. With --set stack=pipeline the stack is
+tick="rate(5 minutes)", worker_memory=1024, architecture=x86_64, monitoring=lean. With --set stack=pipeline the stack is
 a pipeline on EMR Serverless: sublet_cdk/spark_stack.py."""
 
 LOOKS = """
 
 `sublet deploy` first looks which of the application's tables exist. The stack continues with those that belong to no
 stack: a process, or an earlier stack, has left them. It says so, and --set existing_lease_table=true (or false) and
-existing_sightings_table decide otherwise. Without permission to look it says what it cannot know, and goes on."""
+existing_sightings_table decide otherwise. A new stack has monitoring=lean, and one that exists keeps what it has,
+unless you --set monitoring=lean, full or none. Without permission to look it says what it cannot know, and goes on,
+with monitoring=full."""
 
 EXAMPLES = """\
 example:
@@ -165,6 +167,8 @@ def _adopted(options: Namespace) -> Mapping[str, str]:
         found = find(application, region_of(given, os.environ), profile_of(options.cdk))
     except (CheckRefused, AwsNotConfigured) as refused:
         print(f"sublet: whether tables of {application} exist is not known: {refused}", file=sys.stderr)
+        if "monitoring" not in given:
+            print("sublet: monitoring=full, since what the stack has is not known (monitoring)", file=sys.stderr)
         return {}
     adopted = adopt(application, given, found)
     for line in adopted.why:

@@ -38,7 +38,7 @@ from sublet.operate.rules.prices import (
     process_on_fargate,
     quiet_month,
 )
-from sublet.settings import MetricsByShard
+from sublet.settings import MetricsByShard, MetricsLevel
 
 SCHEDULES = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 4, 10, 30, 60))
 PACKINGS = ((LEASES, 0.5), (1, 0.25))
@@ -111,10 +111,16 @@ class PricedDesign(Struct, frozen=True):
 
 
 def offers(
-    load: StreamLoad, *, metrics_by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1
+    load: StreamLoad,
+    *,
+    monitoring: MetricsLevel = MetricsLevel.LEAN,
+    metrics_by_shard: MetricsByShard | None = None,
+    streams: int = 1,
 ) -> tuple[PricedDesign, ...]:
-    """All designs that can keep up with the load, the cheapest first. `streams`: how many streams bring it."""
-    watched = metrics_and_alarms(load.shards, by_shard=metrics_by_shard, streams=streams)
+    """All designs that can keep up with the load, the cheapest first. `streams`: how many streams bring it. Without
+    `metrics_by_shard`, those that `monitoring` implies.
+    """
+    watched = metrics_and_alarms(load.shards, monitoring=monitoring, by_shard=metrics_by_shard, streams=streams)
     ours = [*_on_lambda(load, watched), *_in_containers(load, watched)]
     found = [*ours, *_by_fan_out(ours, load), *_event_source_mappings(load)]
     return tuple(sorted(found, key=lambda offer: offer.total))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sublet.decisions.load.worst_shards import WORST
-from sublet.settings import MetricsByShard
+from sublet.settings import MetricsByShard, MetricsLevel
 
 AS_OF, REGION = "November 2026", "us-east-1"
 """Where and when these prices were the list prices."""
@@ -76,6 +76,10 @@ METRICS_BY_STREAM, ALARMS_BY_STREAM = 3, 3
 """What each stream of an application of several adds: the same three metrics, and the alarms that name a stream."""
 ALARMED_METRICS = 29
 """23 alarms on one metric each, three on two."""
+LEAN_METRICS, LEAN_ALARMED_METRICS = 5, 11
+"""With monitoring=lean: the application's own metrics, and the alarms on them (five) and on AWS' own (six), which cost
+nothing themselves.
+"""
 
 MANAGER_GIGABYTES = 0.5
 TICK_SECONDS = 0.3
@@ -94,7 +98,7 @@ NEXT_WINDOW_STATES = 3
 
 KCL_SHARDS_PER_TASK, KCL_TASKS_MIN = 50, 2
 KCL_CPUS, KCL_GIGABYTES = 1, 2
-PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 0.5
+PROCESS_LEASES_PER_TASK, PROCESS_CPUS, PROCESS_GIGABYTES = 10, 0.25, 1
 """Fargate's smallest task: a quarter of a CPU handles ten shards of plain records with a light handler."""
 PROCESS_TICKS = 180
 """A process runs this many ticks per hour: one every two thirds of a failover_time of 30 s."""
@@ -219,14 +223,26 @@ def _task(cpus: float, gigabytes: float) -> float:
     return cpus * FARGATE_CPU_HOUR + gigabytes * FARGATE_GIGABYTE_HOUR
 
 
-def metrics_and_alarms(shards: int, *, by_shard: MetricsByShard = MetricsByShard.WORST, streams: int = 1) -> float:
-    """Metrics, alarms and the dashboard. `streams`: how many streams have these `shards` together."""
+def metrics_and_alarms(
+    shards: int,
+    *,
+    monitoring: MetricsLevel = MetricsLevel.FULL,
+    by_shard: MetricsByShard | None = None,
+    streams: int = 1,
+) -> float:
+    """Metrics and alarms, and with `full` the dashboard. `by_shard`: by default none with `lean`, and otherwise worst.
+    `streams`: how many streams have these `shards` together.
+    """
+    is_lean = monitoring is MetricsLevel.LEAN
     of_shards = {
         MetricsByShard.ALL: METRICS_BY_SHARD * shards,
         MetricsByShard.WORST: METRICS_OF_WORST * min(shards, WORST),
         MetricsByShard.NONE: 0,
     }
-    metrics = METRICS + of_shards[by_shard]
+    of_shard = of_shards[by_shard or (MetricsByShard.NONE if is_lean else MetricsByShard.WORST)]
+    if is_lean:
+        return METRIC * (LEAN_METRICS + of_shard) + ALARM * LEAN_ALARMED_METRICS
+    metrics = METRICS + of_shard
     by_stream = METRIC * METRICS_BY_STREAM + ALARM * ALARMS_BY_STREAM if streams > 1 else 0
     return METRIC * metrics + ALARM * ALARMED_METRICS + DASHBOARD + streams * by_stream
 

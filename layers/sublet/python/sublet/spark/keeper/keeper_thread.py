@@ -29,8 +29,7 @@ from typing import TypeVar
 
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.metrics import EmfMetrics
-from sublet.aws.standard_output import MetricsLogger
+from sublet.aws.metrics import emf_metrics
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables
 from sublet.aws.tables.lasting_sightings import LastingSightings
@@ -182,7 +181,7 @@ def keeper_metrics(settings: Settings) -> Metrics:
     """Puts metrics to the handlers of the logger `sublet.metrics`, if there are any, because standard output belongs to
     the user or to Spark.
     """
-    return EmfMetrics(settings.application, by_shard=settings.metrics_by_shard, output=MetricsLogger())
+    return emf_metrics(settings)
 
 
 def _ports(options: Options) -> Ports:

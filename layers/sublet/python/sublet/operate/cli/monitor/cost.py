@@ -13,7 +13,7 @@ from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
 from sublet.operate.rules.cost import PricedDesign, StreamLoad, cheapest, offers
 from sublet.operate.rules.prices import AS_OF, REGION
-from sublet.settings import MetricsByShard
+from sublet.settings import MetricsByShard, MetricsLevel
 from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
@@ -84,8 +84,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="by_shard",
         type=MetricsByShard,
         choices=tuple(MetricsByShard),
-        default=MetricsByShard.WORST,
-        help="the setting metrics_by_shard (default: worst)",
+        help="the setting metrics_by_shard (default: none with --monitoring lean, otherwise worst)",
+    )
+    parser.add_argument(
+        "--monitoring",
+        type=MetricsLevel,
+        choices=tuple(MetricsLevel),
+        default=MetricsLevel.LEAN,
+        help="how much watches it (default: lean, as `sublet deploy` has it for a new stack)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -119,7 +125,12 @@ class _at_least:  # noqa: N801 - argparse shows a type's name
 
 def cost(options: Namespace) -> int:
     load = load_of(options)
-    found = offers(load, metrics_by_shard=options.by_shard, streams=len({*options.streams}) or 1)
+    found = offers(
+        load,
+        monitoring=options.monitoring,
+        metrics_by_shard=options.by_shard,
+        streams=len({*options.streams}) or 1,
+    )
     if options.json:
         print(json.dumps(as_json(load, found, options.latency), indent=2))
     else:
