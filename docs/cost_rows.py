@@ -68,14 +68,16 @@ def whole(shards: int) -> Mapping[str, WholeBill]:
     """A month's bill by design."""
     five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
     process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 1 GB"](shards)
-    watched = tuple(metrics_and_alarms(shards, monitoring=level) for level in (MetricsLevel.LEAN, MetricsLevel.FULL))
-    on_fargate = process, *watched, logs(shards, CONTINUOUS) + container_insights(shards)
+    lean, full = (metrics_and_alarms(shards, monitoring=level) for level in (MetricsLevel.LEAN, MetricsLevel.FULL))
+    insights = logs(shards, CONTINUOUS) + container_insights(shards)
     return {
-        "catch_up each minute, the default": WholeBill(minute, *watched, logs(shards, EACH_MINUTE), 0.0),
-        "catch_up every 5 min": WholeBill(five, *watched, logs(shards, EACH_FIVE), 0.0),
-        "`sublet run` on Fargate, with public addresses": WholeBill(*on_fargate, HOURS * PUBLIC_ADDRESS_HOUR),
-        "the same behind interface endpoints": WholeBill(*on_fargate, through_endpoints(shards)),
-        "the same behind a NAT gateway": WholeBill(*on_fargate, through_nat(shards)),
+        "catch_up each minute, the default": WholeBill(minute, lean, full, logs(shards, EACH_MINUTE), 0.0),
+        "catch_up every 5 min": WholeBill(five, lean, full, logs(shards, EACH_FIVE), 0.0),
+        "`sublet run` on Fargate, with public addresses": WholeBill(
+            process, lean, full, insights, HOURS * PUBLIC_ADDRESS_HOUR
+        ),
+        "the same behind interface endpoints": WholeBill(process, lean, full, insights, through_endpoints(shards)),
+        "the same behind a NAT gateway": WholeBill(process, lean, full, insights, through_nat(shards)),
     }
 
 

@@ -79,7 +79,7 @@ class Watched:
         )
 
     @property
-    def logs(self) -> Sequence[logs.ILogGroup]:
+    def log_groups(self) -> Sequence[logs.ILogGroup]:
         """The log groups with lines of metrics, as far as they are known."""
         if self.deployment is not None:
             return (self.deployment.manager.log_group, self.deployment.worker.log_group)

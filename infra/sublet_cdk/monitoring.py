@@ -123,7 +123,7 @@ class ConsumerMonitoring(Construct):
         """With monitoring=lean: CloudWatch Logs Insights, with a query of all metrics over the logs. None if no log
         group is known.
         """
-        groups = self._watched.logs
+        groups = self._watched.log_groups
         return query_link(self, groups) if self.level is MonitoringLevel.LEAN and groups else None
 
     def _say_what_is_left_out(self, thresholds: AlarmThresholds) -> None:

@@ -55,7 +55,7 @@ def level_of(scope: Construct, stated: Level, *, hints: bool = True) -> Monitori
 
 def _parsed(name: str, stated: object) -> MonitoringLevel:
     try:
-        return MonitoringLevel(stated)
+        return MonitoringLevel(str(stated))
     except ValueError:
         raise SettingsError(name, stated, f"one of {', '.join(MonitoringLevel)}") from None
 
