@@ -88,7 +88,7 @@ def test_misspelt_property_gets_the_property_meant(construct: Any, name: str, me
 
 def test_property_unlike_any_other_gets_the_list() -> None:
     with pytest.raises(SettingsError, match="no such property; the properties are alarm_thresholds"):
-        KinesisConsumer(Stack(an_app(), "orders"), "Orders", **{**NAMED, "tumbling": 1})  # type: ignore[call-arg]
+        KinesisConsumer(Stack(an_app(), "orders"), "Orders", **{**NAMED, "tumbling": 1})
 
 
 def test_property_type_check_takes_tokens_and_constructs() -> None:

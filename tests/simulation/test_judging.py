@@ -110,7 +110,7 @@ def test_a_session_repeats_what_it_finished_after_a_late_checkpoint_only_if_it_r
 
 def test_record_whose_destination_has_not_answered_is_not_known_to_be_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its owner may write to the row meanwhile, and die: the next owner sets the record aside again."""
-    world, owner = calm_world(), Process("owner", 1)
+    world, owner = calm_world(), Process("owner")
     said: list[str] = []
     monkeypatch.setattr(World, "fail", lambda _, what: said.append(what))
     monkeypatch.setattr(NoRepeats, "_owns", lambda _, process, __: process is owner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from sublet.errors import SettingsError
@@ -53,8 +54,9 @@ ELSEWHERE = sorted(
 
 @pytest.mark.parametrize(("name", "ours"), ELSEWHERE)
 def test_a_name_of_kcl_or_the_event_source_mapping_gets_ours(name: str, ours: str) -> None:
+    given: dict[str, Any] = {"application": "audit", "stream": "orders", name: "x"}
     with pytest.raises(SettingsError, match=rf"did you mean {ours}\?"):
-        Settings(**{"application": "audit", "stream": "orders", name: "x"})
+        Settings(**given)
 
 
 def test_names_elsewhere_are_those_of_the_definitions() -> None:

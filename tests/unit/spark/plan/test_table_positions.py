@@ -78,7 +78,7 @@ def test_end_of_a_batch_counts_also_without_rows() -> None:
     ],
 )
 def test_batch_that_begins_beyond_the_table_is_a_gap(begin: dict[str, Position], shard: str | None) -> None:
-    batch = bounded(extent(a=(8, 9)), offset(**begin), offset(a=ReadTo("9")))
+    batch = bounded(extent(a=(8, 9)), offset(CREATED, **begin), offset(a=ReadTo("9")))
     assert held(a=5).gap(batch) == shard
     assert TablePositions().gap(batch) is None, "a new table begins anywhere"
 

@@ -77,7 +77,7 @@ def settings_of(options: Namespace, environment: Mapping[str, str], required: Co
     return Settings.from_environment({**none, **own, **stated, **given})
 
 
-def _by_arn(texts: Mapping[str, str]) -> Mapping[str, str]:
+def _by_arn(texts: dict[str, str]) -> dict[str, str]:
     """A stream that is given by its ARN is two settings. Raises SettingsError if it is another resource's ARN."""
     stream = texts.get(variable_of("stream"), "")
     if not stream.startswith("arn:"):
