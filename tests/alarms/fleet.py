@@ -44,7 +44,8 @@ class TimedMetrics:
         if metric in LEAN:
             counted_as = LEAN[metric]
             lean = self.recorded[MetricsLevel.LEAN]
-            lean.put(Source.APPLICATION, counted_as.metric, self.minute(), counted_as.of(value))
+            for counted in counted_as.of([value]):
+                lean.put(Source.APPLICATION, counted_as.metric, self.minute(), counted)
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         """No alarm is on one."""

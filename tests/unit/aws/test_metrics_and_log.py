@@ -138,7 +138,7 @@ def lean(by_shard: MetricsByShard = MetricsByShard.NONE) -> EmfMetrics:
 def test_lean_metrics_are_five_whatever_is_put(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = lean()
     for metric in Metric:
-        metrics.put(metric, 3, shard_id="123456789012:eu:1700000000:shardId-0")
+        metrics.put(metric, 300_000, shard_id="123456789012:eu:1700000000:shardId-0")
     metrics.flush()
     (line,) = lines(capsys)
     assert {each["Name"] for each in definition(line)["Metrics"]} == {
@@ -169,7 +169,21 @@ def test_lean_line_has_the_least_the_greatest_and_the_sum_of_every_metric(capsys
     assert line == {"application": "orders", "metrics": {"records": {"min": 5, "max": 5, "sum": 5}}}
 
 
-@pytest.mark.parametrize("metric", [Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE, Metric.HANDLER_CALL_AGE])
+def test_lean_standstill_is_put_by_ticks_alone_unless_a_call_is_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its absence shows that a process does not tick, although its workers go on."""
+    metrics = lean()
+    for age in (0, 239_999):
+        metrics.put(Metric.HANDLER_CALL_AGE, age)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert "_aws" not in line
+    metrics.put(Metric.HANDLER_CALL_AGE, 240_000)
+    metrics.flush()
+    (line,) = lines(capsys)
+    assert line["standstill_age"] == [240_000]
+
+
+@pytest.mark.parametrize("metric", [Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE])
 def test_lean_standstill_is_the_age_of_whatever_stands_still(
     metric: Metric, capsys: pytest.CaptureFixture[str]
 ) -> None:

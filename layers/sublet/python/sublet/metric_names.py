@@ -6,7 +6,7 @@ from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -301,23 +301,29 @@ class Metric(StrEnum):
 
 class CountedAs(NamedTuple):
     """What a metric's values are for CloudWatch. `over`: count 1 for each value above it, and otherwise 0; None: the
-    value.
+    value. `least`: smaller values do not count.
     """
 
     metric: Metric
     over: float | None = None
+    least: float = 0
 
-    def of(self, value: float) -> float:
-        return value if self.over is None else float(value > self.over)
+    def of(self, values: Iterable[float]) -> list[float]:
+        counted = [value for value in values if value >= self.least]
+        return counted if self.over is None else [float(value > self.over) for value in counted]
 
 
 THROTTLED_POLLS_MAX = 10
 """So many refused polls of a shard in a row are no trouble yet: about 40 seconds without a record."""
 
+LONG_CALL_MILLIS = 240_000
+"""A shorter call is no standstill. It does not count, so that without trouble only ticks put `standstill_age`: it being
+missing shows that a process does not tick."""
+
 LEAN: Mapping[Metric, CountedAs] = {
     Metric.UNREAD_AGE: CountedAs(Metric.STANDSTILL_AGE),
     Metric.OWNER_STALLED_AGE: CountedAs(Metric.STANDSTILL_AGE),
-    Metric.HANDLER_CALL_AGE: CountedAs(Metric.STANDSTILL_AGE),
+    Metric.HANDLER_CALL_AGE: CountedAs(Metric.STANDSTILL_AGE, least=LONG_CALL_MILLIS),
     Metric.HANDLER_ATTEMPTS: CountedAs(Metric.HANDLER_ATTEMPTS),
     Metric.DATA_GAP: CountedAs(Metric.DATA_GAP),
     Metric.LEASES_FAILED: CountedAs(Metric.LEASES_FAILED),

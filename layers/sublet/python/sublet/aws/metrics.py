@@ -121,7 +121,8 @@ def _lean_lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) 
     for metric, values in metrics.items():
         if metric in LEAN:
             counted_as = LEAN[metric]
-            counted.setdefault(counted_as.metric, []).extend(map(counted_as.of, values))
+            if found := counted_as.of(values):
+                counted.setdefault(counted_as.metric, []).extend(found)
     put = {metric.value: {"min": min(each), "max": max(each), "sum": sum(each)} for metric, each in metrics.items()}
     fields: dict[str, object] = {**dict(dimensions), PUT: put}
     for declared in _declared(dimensions, counted):
