@@ -160,7 +160,7 @@ def test_value_that_json_has_not_is_shown_in_the_reason() -> None:
     )
 
 
-def test_glue_record_of_an_unknown_version_is_rejected_and_a_denied_registry_fails_the_batch() -> None:
+def test_unknown_glue_version_is_rejected_and_a_denied_registry_fails_the_batch() -> None:
     registry = MemorySchemaRegistry(RegisteredSchema(VERSION, SchemaLanguage.AVRO, ORDER_TEXT, "shop/orders"))
     data = encoder_of(parsed_format("glue:shop/orders"), registry)(order())
     read_record = reader_of(ORDER_COLUMNS, decoder_of(parsed_format("glue"), registry))
