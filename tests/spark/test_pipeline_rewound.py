@@ -51,7 +51,7 @@ class Lake:
         self.spark, self.stream, self.sink = spark, stream, sink
         self.output, self.checkpoint = folder / "lake", folder / "lake" / "_checkpoint"
 
-    def settings(self, transform: str | None, schema: str | None) -> PipelineSettings:
+    def settings(self, transform: str | None, schema: str | None, start: str) -> PipelineSettings:
         return pipeline_settings(
             output=str(self.output),
             checkpoint=None,
@@ -59,19 +59,23 @@ class Lake:
             schema=schema,
             transform=transform,
             every=None,
-            options={"stream": self.stream.name},
+            options={"stream": self.stream.name, "startPosition": start},
             spark={},
         )
 
     def load(
-        self, flights: int = 0, transform: str | None = "carriers:tables", schema: str | None = FLIGHTS
+        self,
+        flights: int = 0,
+        transform: str | None = "carriers:tables",
+        schema: str | None = FLIGHTS,
+        start: str = "TRIM_HORIZON",
     ) -> RunTally:
         """Runs the pipeline, after that many more flights have arrived."""
         if flights:
             self.stream.produce(flights)
             time.sleep(1.1)  # available is what arrived before the run began, by the second
         tally = RunTally()
-        given = self.settings(transform, schema)
+        given = self.settings(transform, schema, start)
         run_pipeline(self.spark, given, tally, PlainLines(print), SystemClock(), lambda: False)
         return tally
 
@@ -89,6 +93,11 @@ class Lake:
             for log in ("offsets", "commits"):
                 (self.checkpoint / log / str(number)).unlink()
                 (self.checkpoint / log / f".{number}.crc").unlink(missing_ok=True)
+
+    def empty_checkpoint(self) -> None:
+        """Removes all batches from the checkpoint, as people do to have everything read again."""
+        for log in ("offsets", "commits"):
+            shutil.rmtree(self.checkpoint / log)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         if self.sink is Sink.DELTA:
@@ -155,6 +164,20 @@ def test_checkpoint_ahead_of_the_tables_is_refused_by_name(
         lake.load(5)
     lake.restore_checkpoint(tmp_path / "older" / "_checkpoint")
     lake.load()
+    lake.assert_each_once()
+
+
+def test_emptied_checkpoint_is_read_again_but_refused_by_name_from_latest(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path
+) -> None:
+    """From LATEST the records would be missing that arrived since the last run."""
+    lake = Lake(spark, stream, tmp_path, Sink.DELTA)
+    lake.load(20)
+    lake.empty_checkpoint()
+    with pytest.raises(PySparkException, match=r"ahead of table raw.* batch 0 begins at 20.*TRIM_HORIZON"):
+        lake.load(5, start="LATEST")
+    lake.empty_checkpoint()
+    assert lake.load().rows["raw"] > 0
     lake.assert_each_once()
 
 

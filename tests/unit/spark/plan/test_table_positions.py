@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_identity import StreamIdentity
-from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset, Unread, to_millis
+from sublet.protocol.stream_key import StreamKey
+from sublet.spark.plan.offsets import (
+    Ended,
+    Offset,
+    Position,
+    ReadTo,
+    ShardOffset,
+    StreamOffset,
+    Unread,
+    from_millis,
+    to_millis,
+)
 from sublet.spark.plan.table_positions import (
     KEPT_MILLIS,
     BatchExtent,
@@ -81,6 +93,64 @@ def test_batch_that_begins_beyond_the_table_is_a_gap(begin: dict[str, Position],
     batch = bounded(extent(a=(8, 9)), offset(CREATED, **begin), offset(a=ReadTo("9")))
     assert held(a=5).gap(batch) == shard
     assert TablePositions().gap(batch) is None, "a new table begins anywhere"
+
+
+def test_end_of_a_shard_that_the_table_does_not_hold_is_a_gap() -> None:
+    """The batch between was skipped, and the checkpoint no longer says which records it had."""
+    table = held(a=4).advanced(bounded(extent(a=(5, 5)), None, offset(a=ReadTo("5"))))
+    skipped, then = offset(a=Ended()), offset(a=Ended(), b=ReadTo("9"))
+    assert table.gap(bounded(extent(b=(8, 9)), skipped, then)) == "orders/a"
+    with pytest.raises(SettingsError, match=r"holds orders/a up to 5, but batch 3 begins after its end"):
+        refuse_gap("raw", table, bounded(extent(b=(8, 9)), skipped, then), "lake/_checkpoint", 3)
+    ended = table.advanced(bounded(extent(), offset(a=ReadTo("5")), skipped))
+    assert ended is not table, "an end without rows is written too"
+    assert TablePositions.from_value(ended.to_value()).gap(bounded(extent(b=(8, 9)), skipped, then)) is None
+    assert ended.advanced(bounded(extent(), offset(a=ReadTo("5")), skipped)) is ended
+    assert held(a=5).gap(bounded(extent(b=(8, 9)), skipped, then)) is None, "of an earlier version"
+
+
+@pytest.mark.parametrize(
+    ("shard", "start", "is_gap"),
+    [
+        ("a", Unread(from_millis(NOW + 1)), True),
+        ("b", Unread(from_millis(NOW + 1)), True),
+        ("a", ReadTo("6"), True),
+        ("a", Unread(from_millis(NOW)), False),
+        ("b", Unread(from_millis(NOW)), False),
+        ("a", Unread(), False),
+        ("a", ReadTo("5", last_sub_sequence_number=3), False),
+        ("b", ReadTo("6"), False),
+    ],
+)
+def test_emptied_checkpoint_that_starts_beyond_the_table_is_a_gap(
+    shard: str, start: Unread | ReadTo, is_gap: bool
+) -> None:
+    part = replace(offset(a=ReadTo("9")).streams[None], shards={shard: ShardOffset(ReadTo("9"), began=start)})
+    assert (held(a=5).gap(bounded(extent(a=(8, 9)), None, Offset({None: part}))) is not None) == is_gap
+    shared = Offset({None: replace(part, application="orders")})
+    assert held(a=5).gap(bounded(extent(a=(8, 9)), None, shared)) is None, "others may have handled what is before"
+    assert TablePositions().gap(bounded(extent(a=(8, 9)), None, Offset({None: part}))) is None, "a new table"
+
+
+def test_recreated_stream_beside_another_is_no_gap() -> None:
+    """The old stream's positions stay in the checkpoint, under the same name."""
+    [old], [new], [other] = (
+        [StreamOffset(name, StreamIdentity(f"arn:aws:kinesis:us-east-1:123456789012:stream/{name}", at), shards)]
+        for name, at, shards in (
+            ("orders", CREATED, {"a": ShardOffset(ReadTo("90"))}),
+            ("orders", CREATED + timedelta(days=1), {"a": ShardOffset(ReadTo("2"), began=Unread())}),
+            ("audit", CREATED, {"a": ShardOffset(ReadTo("7"))}),
+        )
+    )
+    keys = [StreamKey.of(part.identity) for part in (old, new, other)]
+    before = Offset({keys[0]: old, keys[2]: other})
+    table = TablePositions().advanced(bounded(extent(), None, before))
+    batch = bounded(extent(a=(1, 2)), before, Offset({keys[0]: old, keys[1]: new, keys[2]: other}))
+    assert table.gap(batch) is None
+    assert {name: str(at.checkpoint) for name, at in table.advanced(batch).shards.items()} == {
+        "orders/a": "2",
+        "audit/a": "7",
+    }
 
 
 def test_nothing_is_a_gap_while_the_checkpoint_cannot_be_read() -> None:

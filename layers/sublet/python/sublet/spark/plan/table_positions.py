@@ -16,7 +16,7 @@ from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import own_id
 from sublet.spark.plan.committed import checkpoint_of
-from sublet.spark.plan.offsets import Offset, ReadTo, StreamOffset, to_millis
+from sublet.spark.plan.offsets import Ended, Offset, ReadTo, StreamOffset, Unread, to_millis
 
 
 def shard_name(stream: str, shard_id: str) -> str:
@@ -57,6 +57,9 @@ class BatchExtent:
     shards   by name (`orders/shardId-0`), those with rows
     rows, size  how many rows, and how many bytes of data they have
     begins, ends  what the checkpoint says of the batch's shards, rows or not; None if it cannot be read
+    begins_ended, ended  the shards that were, or now are, read to their ends; None if it cannot be read
+    starts   where shards start that the batch before does not know; not of a query that shares leases, whose other
+             workers may have handled what lies before
     created  when each stream was created, as far as the checkpoint says
     """
 
@@ -66,14 +69,19 @@ class BatchExtent:
     begins: Mapping[str, Checkpoint] | None = None
     ends: Mapping[str, Checkpoint] | None = None
     created: Mapping[str, int] = field(default_factory=dict)
+    begins_ended: frozenset[str] | None = None
+    ended: frozenset[str] | None = None
+    starts: Mapping[str, Unread | ReadTo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TablePositions:
-    """How far a table holds each shard. `created`: when each stream was created, so that a recreated one is another."""
+    """How far a table holds each shard. `created`: when each stream was created, so that a recreated one is another.
+    `ended`: the shards that it holds to their ends; None if it is not known, as in positions of earlier versions."""
 
     shards: Mapping[str, Reached] = field(default_factory=dict)
     created: Mapping[str, int] = field(default_factory=dict)
+    ended: frozenset[str] | None = None
 
     def advanced(self, extent: BatchExtent) -> TablePositions:
         """The positions after the batch; `self` if it moves none of them."""
@@ -85,14 +93,19 @@ class TablePositions:
                 reached[name] = Reached(end, now)
         held = self._of_todays_streams(extent)
         moved = {name: to for name, to in reached.items() if name not in held or to.checkpoint > held[name].checkpoint}
-        if not moved:
+        if not moved and not self._ends_more(extent):
             return self
         kept = {
             name: shard
             for name, shard in held.items()
             if name in (extent.ends or reached) or shard.arrived > now - KEPT_MILLIS
         }
-        return TablePositions({**kept, **moved}, {**self.created, **extent.created})
+        shards = {**kept, **moved}
+        ended = None if extent.ended is None else extent.ended | ((self.ended or frozenset()) & shards.keys())
+        return TablePositions(shards, {**self.created, **extent.created}, ended)
+
+    def _ends_more(self, extent: BatchExtent) -> bool:
+        return self.ended is not None and (extent.ended is None or not extent.ended <= self.ended)
 
     def cut(self, extent: BatchExtent) -> dict[str, str]:
         """The positions that some of the batch's rows are not beyond, as `unwritten` takes them."""
@@ -109,7 +122,11 @@ class TablePositions:
         held = self._of_todays_streams(extent)
         if not held or extent.begins is None:
             return None
-        return next((name for name, begin in sorted(extent.begins.items()) if _is_ahead(begin, held.get(name))), None)
+        ahead = [name for name, begin in extent.begins.items() if name not in held or begin > held[name].checkpoint]
+        if self.ended is not None:
+            ahead += (extent.begins_ended or frozenset()) - self.ended
+        ahead += [name for name, start in extent.starts.items() if _starts_beyond(name, start, held)]
+        return min(ahead, default=None)
 
     def _of_todays_streams(self, extent: BatchExtent) -> dict[str, Reached]:
         """Without the shards of a stream that was deleted and created again under its name."""
@@ -119,20 +136,31 @@ class TablePositions:
     def to_value(self) -> dict[str, Any]:
         """As JSON has it."""
         shards = {name: [str(held.checkpoint), held.arrived] for name, held in sorted(self.shards.items())}
-        return {"shards": shards, "created": dict(sorted(self.created.items()))}
+        value = {"shards": shards, "created": dict(sorted(self.created.items()))}
+        return value if self.ended is None else {**value, "ended": sorted(self.ended)}
 
     @classmethod
     def from_value(cls, value: Any) -> TablePositions:
         """Raises ValueError, KeyError or TypeError for anything else."""
         shards = {str(name): Reached(parsed(text), int(at)) for name, (text, at) in value["shards"].items()}
-        return cls(shards, {str(name): int(at) for name, at in value["created"].items()})
+        ended = value.get("ended")
+        created = {str(name): int(at) for name, at in value["created"].items()}
+        return cls(shards, created, None if ended is None else frozenset(map(str, ended)))
 
     def to_json(self) -> str:
         return json.dumps(self.to_value())
 
 
-def _is_ahead(begin: Checkpoint, held: Reached | None) -> bool:
-    return held is None or begin > held.checkpoint
+def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached]) -> bool:
+    """True if a shard that the checkpoint does not know starts beyond what is held: somebody has emptied the
+    checkpoint, and the start position leaves out what came meanwhile. A shard that the table does not know either
+    is compared with the rest of its stream."""
+    if isinstance(start, ReadTo):
+        return name in held and _begin(start) > held[name].checkpoint
+    stream = name.partition("/")[0]
+    ours = [held[name]] if name in held else [at for other, at in held.items() if other.partition("/")[0] == stream]
+    arrived = max((at.arrived for at in ours), default=0)
+    return start.at is not None and 0 < arrived < to_millis(start.at)
 
 
 def refuse_gap(table: str, held: TablePositions, extent: BatchExtent, checkpoint: str, batch: int) -> None:
@@ -142,29 +170,49 @@ def refuse_gap(table: str, held: TablePositions, extent: BatchExtent, checkpoint
         return
     known = held.shards.get(shard)
     until = f"up to {known.checkpoint.tail}" if known is not None else "not at all"
-    begin = (extent.begins or {})[shard].tail
     raise SettingsError(
         "checkpoint",
         checkpoint,
-        f"it is ahead of table {table}, which holds {shard} {until}, but batch {batch} begins after {begin}: put back "
-        "the checkpoint that belongs to the tables, or start again with another output",
+        f"it is ahead of table {table}, which holds {shard} {until}, but batch {batch} begins "
+        f"{_begin_text(shard, extent)}: put back the checkpoint that belongs to the tables, or start again with "
+        "another output",
     )
+
+
+def _begin_text(shard: str, extent: BatchExtent) -> str:
+    start = extent.starts.get(shard)
+    if start is not None:
+        moment = start.at if isinstance(start, Unread) else None
+        at = f"at {moment.isoformat()}" if moment is not None else "beyond it"
+        return f"{at}, by its start position (with TRIM_HORIZON nothing is missed or repeated)"
+    begin = (extent.begins or {}).get(shard)
+    return "after its end" if begin is None else f"after {begin.tail}"
 
 
 def bounded(extent: BatchExtent, before: Offset | None, after: Offset | None) -> BatchExtent:
     """The extent with what Spark's offset log says: `before` is the end of the batch before, None for the first one."""
     if after is None:
         return extent
+    newest = {
+        part.stream: key for key, part in sorted(after.streams.items(), key=lambda each: each[1].identity.created_at)
+    }
     begins: dict[str, Checkpoint] = {}
     ends: dict[str, Checkpoint] = {}
     created: dict[str, int] = {}
-    for key, part in sorted(after.streams.items(), key=lambda entry: entry[1].identity.created_at):
-        created[part.stream] = to_millis(part.identity.created_at)
+    begins_ended: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
+    starts: dict[str, Unread | ReadTo] = {}
+    for stream, key in newest.items():
+        part, earlier = after.streams[key], None if before is None else before.streams.get(key)
+        created[stream] = to_millis(part.identity.created_at)
         ends |= _checkpoints(part)
-        earlier = None if before is None else before.streams.get(key)
+        ended |= _ended(part)
         if earlier is not None:
-            begins |= {name: at for name, at in _begins(earlier).items() if name.partition("/")[0] == part.stream}
-    return BatchExtent(extent.shards, extent.rows, extent.size, begins, ends, created)
+            begins |= _begins(earlier)
+            begins_ended |= _ended(earlier)
+        elif part.application is None:
+            starts |= _starts(part)
+    return BatchExtent(extent.shards, extent.rows, extent.size, begins, ends, created, begins_ended, ended, starts)
 
 
 def _checkpoints(part: StreamOffset) -> dict[str, Checkpoint]:
@@ -173,10 +221,30 @@ def _checkpoints(part: StreamOffset) -> dict[str, Checkpoint]:
 
 
 def _begins(part: StreamOffset) -> dict[str, Checkpoint]:
-    """Where a batch begins. Of a record that was read whole, a table may hold fewer user records than it has: some
-    are dropped. So there only its sequence number counts."""
+    """Where a batch begins."""
     return {
-        shard_name(part.stream, own_id(key)): Checkpoint(at.sequence_number, at.sub_sequence_number or 0)
+        shard_name(part.stream, own_id(key)): _begin(at)
         for key, shard in part.shards.items()
         if isinstance(at := shard.position, ReadTo)
     }
+
+
+def _begin(at: ReadTo) -> Checkpoint:
+    """Of a record that was read whole, a table may hold fewer user records than it has: some are dropped. So there
+    only its sequence number counts."""
+    return Checkpoint(at.sequence_number, at.sub_sequence_number or 0)
+
+
+def _ended(part: StreamOffset) -> frozenset[str]:
+    ended = (own_id(key) for key, shard in part.shards.items() if isinstance(shard.position, Ended))
+    return frozenset(shard_name(part.stream, name) for name in ended)
+
+
+def _starts(part: StreamOffset) -> dict[str, Unread | ReadTo]:
+    """Where the shards start of a stream that the query has not read before."""
+    starts: dict[str, Unread | ReadTo] = {}
+    for key, shard in part.shards.items():
+        unread = shard.position if isinstance(shard.position, Unread) else None
+        if (start := shard.began or unread) is not None:
+            starts[shard_name(part.stream, own_id(key))] = start
+    return starts
