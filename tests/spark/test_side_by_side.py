@@ -13,13 +13,14 @@ from typing import Self
 import pyarrow as pa
 import pytest
 from sublet.errors import StreamUnavailable
+from sublet.ports import PollRefusal, Refusal
 from sublet.protocol.records import Page, StreamRecord
-from sublet.spark.plan.offsets import Unread
+from sublet.spark.plan.offsets import ReadTo, Unread
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.pace import CallPace
-from sublet.spark.read.page_memory import RECORD_OVERHEAD, PageBudget
-from sublet.spark.read.reading import ReadTask
+from sublet.spark.read.page_memory import RECORD_OVERHEAD, PageBudget, PageMemory
+from sublet.spark.read.reading import ReadTask, record_pages
 from sublet.spark.read.side_by_side import read_side_by_side
 from sublet.spark.read.task_sleep import ReadingOver, task_sleep
 from sublet.spark.source.stream_read import StreamReader
@@ -261,3 +262,92 @@ def test_task_waits_at_its_end_until_the_reads_of_all_shards_are_paid_for() -> N
     list(read_side_by_side(tasks(3), lambda _: own))
     assert len(slept) == 3
     assert all(pause > timedelta(seconds=0.15) for pause in slept)
+
+
+def test_pages_without_records_of_their_ranges_leave_their_memory_to_other_shards() -> None:
+    """Of each shard only the record before the range is left. A page that kept its memory would halt all others."""
+    ranges = [
+        ShardRange(name(shard), None, ReadTo("1", NOW), None, verify=True) for shard in range(3)
+    ]  # as of shards that were closed after their last record
+    own = access(Shards(1))
+    done: list[list[pa.RecordBatch]] = []
+    some = [ReadTask("orders", each, True, first_call_waited=True) for each in ranges]
+    reading = threading.Thread(
+        target=lambda: done.append(list(read_side_by_side(some, lambda _: own, memory=KB, at_once=1))), daemon=True
+    )
+    reading.start()
+    reading.join(SOON)
+    assert done == [[]]
+
+
+@dataclass
+class Steady:
+    """A clock that the test sets."""
+
+    at: datetime = NOW
+
+    def steady(self) -> datetime:
+        return self.at
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@dataclass
+class SlowBudget(PageBudget):
+    """Memory that is free only after a wait: the consumer takes that long for what others have fetched."""
+
+    clock: Steady
+    wait: timedelta
+
+    def __post_init__(self) -> None:
+        super().__init__(10**9)
+
+    def take(self, size: int) -> None:
+        self.clock.at += self.wait
+        super().take(size)
+
+
+class ReaderOf:
+    """A reader that gives these replies."""
+
+    def __init__(self, *replies: Page | Refusal) -> None:
+        self.replies = list(replies)
+
+    def reader(self, shard_id: str, position: object) -> ReaderOf:  # noqa: ARG002
+        return self
+
+    def open(self) -> None:
+        """Nothing to do."""
+
+    def read(self, limit: int) -> Page | Refusal:  # noqa: ARG002
+        return self.replies.pop(0)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED, Page((), 0, 0, False)],
+    ids=["throttled", "expired", "empty"],
+)
+def test_wait_for_memory_does_not_count_as_patience(first: Page | Refusal) -> None:
+    """The consumer is slow. Then Kinesis refuses one poll, or gives one empty page, before the record comes."""
+    clock = Steady()
+    record = StreamRecord("1", b"data", "k", NOW)
+    replies = ReaderOf(first, Page((record,), 4, 0, False))
+    pace = CallPace.of_task(clock, no_sleep)
+    patience = timedelta(seconds=60)
+    memory = PageMemory(SlowBudget(clock, 2 * patience), None)
+    own = StreamAccess(replies, pace, clock, no_sleep, MemoryLog(), patience, memory)  # type: ignore[arg-type]
+    task = ReadTask("orders", ShardRange(name(0), None, Unread(), "1"), True, first_call_waited=True)
+    assert [len(page) for page in record_pages(own, task)] == [1]
+
+
+@pytest.mark.parametrize("reply", [PollRefusal.THROTTLED, Page((), 0, 0, False)], ids=["throttled", "empty"])
+def test_shard_that_gives_nothing_for_longer_than_patience_fails(reply: Page | Refusal) -> None:
+    clock = Steady()
+    pace = CallPace.of_task(clock, no_sleep)
+    memory = PageMemory(SlowBudget(clock, timedelta(seconds=25)), None)
+    own = StreamAccess(ReaderOf(*[reply] * 4), pace, clock, no_sleep, MemoryLog(), timedelta(seconds=60), memory)  # type: ignore[arg-type]
+    task = ReadTask("orders", ShardRange(name(0), None, Unread(), "1"), True, first_call_waited=True)
+    with pytest.raises(StreamUnavailable):
+        list(record_pages(own, task))

@@ -54,10 +54,11 @@ class _Reader:
 
     def next_page(self) -> Page:
         connection = self.connection
-        since, refusals = connection.clock.steady(), 0
+        since, refusals = None, 0
         while isinstance(reply := self._poll(), Refusal):
             refusals += 1
             connection.pace.throttled[self.shard_id] += reply is PollRefusal.THROTTLED
+            since = since or connection.clock.steady()  # the wait for memory before the poll is not Kinesis' doing
             if connection.clock.steady() - since > connection.patience:
                 raise StreamUnavailable(
                     f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in "

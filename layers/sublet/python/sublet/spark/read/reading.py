@@ -143,7 +143,7 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
     )
     fetched, record_bytes = 0, task.record_bytes
     assumed = None if connection.memory is None else UNKNOWN_RECORD
-    progress_at = connection.clock.steady()
+    at_tip_since: datetime | None = None
     for page in pages:
         fetched += len(page.records)
         record_bytes = mean_bytes(page) or record_bytes
@@ -159,9 +159,9 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
         is_past = _is_past(page, wanted, connection)
         if is_done or is_past or page.is_shard_end:
             break
-        if page.records or page.millis_behind_latest > 0:
-            progress_at = connection.clock.steady()
-        elif connection.clock.steady() - progress_at > connection.patience:
+        is_at_tip = not page.records and page.millis_behind_latest == 0
+        at_tip_since = (at_tip_since or connection.clock.steady()) if is_at_tip else None
+        if at_tip_since is not None and connection.clock.steady() - at_tip_since > connection.patience:
             _tell_of_trimmed_end(connection, task)
             return
         del page, records  # the wait for the next one may be long

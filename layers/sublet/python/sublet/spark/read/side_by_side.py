@@ -130,4 +130,5 @@ class _Reading:
             del records  # it is the generator's alone
             if self.over.is_set():
                 raise ReadingOver
+        self.budget.free(memory.hand_over())  # the last page may have had no record of the range
         self.found.put(_Done(place))
