@@ -188,6 +188,13 @@ EPOCH = {"comment": "epoch milliseconds"}
             "at: a number of milliseconds since 1970, to microseconds expected, ",
         ),
         ("epoch seconds", "1e30", "at: a number of seconds since 1970, to microseconds expected, "),
+        ("epoch seconds", "1e999999999", "at: a number of seconds since 1970, to microseconds expected, "),
+        (
+            "epoch seconds",
+            "1." + 30 * "0" + "1",
+            "at: a number of seconds since 1970, to microseconds expected, ",
+        ),
+        ("epoch seconds", "1." + 40 * "0", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
         ("epoch seconds", "true", "at: a number of seconds since 1970, to microseconds expected, "),
         ("when it came", '"2026-01-31T08:00:00Z"', datetime(2026, 1, 31, 8, tzinfo=UTC)),
     ],

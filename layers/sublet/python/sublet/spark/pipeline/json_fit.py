@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import partial
 from math import isnan
 from typing import Any
@@ -193,21 +193,23 @@ def _is_in_microseconds(moment: re.Match[str]) -> bool:
 
 
 def _since_epoch(unit: str) -> Fit:
-    per_second = Decimal(EPOCH_UNITS[unit])
+    micros_each = Decimal(1_000_000) / EPOCH_UNITS[unit]
     wanted = f"a number of {unit} since 1970, to microseconds"
 
     def fit(value: Any) -> Any:
         if type(value) in (int, Numeral, float, Decimal):
             try:
-                micros = Decimal(str(value)) * 1_000_000 / per_second
-                if micros == micros.to_integral_value():
+                micros = _EXACT.multiply(Decimal(str(value)), micros_each)
+                if micros == _EXACT.to_integral_value(micros):
                     return EPOCH + timedelta(microseconds=int(micros))
-            except (InvalidOperation, OverflowError, ValueError):
+            except (ArithmeticError, ValueError):  # of decimal's too
                 pass
         return TypeMismatch("", wanted, value)
 
     return fit
 
+
+_EXACT = Context(prec=28, traps=[Inexact, InvalidOperation, Overflow])
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
