@@ -148,6 +148,41 @@ def test_strict_parsing_rejects_a_repeated_key(spark: SparkSession, tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_variants_in_a_parquet_table_are_what_the_records_say(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    documents = ['{"a":[1,-0.1,null,12345678901234567890123456789012345678]}', '"ü"', "true", "9007199254740993", "[]"]
+    data = [f'{{"doc": {each}, "in": {{"doc": {each}, "n": 1}}}}'.encode() for each in documents]
+    empty = [b'{"doc": null, "in": null}', b"{}"]
+    long = f'{{"in": {{"doc": 0.5{"0" * 1100}}}}}'.encode()  # the same number as 0.5, and more digits than Spark reads
+    given = settings(tmp_path, format=form, schema="doc VARIANT, `in` STRUCT<doc: VARIANT, n: INT>")
+    recipe = recipe_of(spark, given)
+    assert recipe.schema is not None
+    frame = judge(rows_of(spark, *data, *empty, long, b'{"doc": 1e400}'), recipe.schema, payload=recipe.payload)
+    parsed(frame, payload=recipe.payload).write.parquet(str(tmp_path / "parsed"))
+    found = spark.read.parquet(str(tmp_path / "parsed")).orderBy("sequenceNumber")
+    assert found.schema["doc"].dataType.simpleString() == "variant"
+    rows = found.selectExpr("to_json(doc) AS doc", "to_json(`in`.doc) AS inner", "`in` IS NULL AS is_null").collect()
+    assert [tuple(row) for row in rows] == [
+        *((each, each, False) for each in documents),
+        *((None, None, True) for _ in empty),
+    ]
+    reasons = [row.reason for row in rejected(frame).orderBy("sequenceNumber").collect()]
+    assert reasons[0] == "in.doc: a value that VARIANT holds expected, found one too large or nested too deeply"
+    assert reasons[1].removeprefix("line 1.") == "doc: a number that VARIANT holds expected, found 1e400"
+
+
+def test_variant_is_refused_where_it_cannot_be_stored_or_read(spark: SparkSession, tmp_path: Path) -> None:
+    wrong: Sequence[dict[str, Any]] = (
+        {"sink": Sink.DELTA, "schema": "id BIGINT, `in` STRUCT<doc: VARIANT>"},
+        {"sink": Sink.ICEBERG, "output": "here.orders", "checkpoint": str(tmp_path), "schema": "doc VARIANT"},
+        {"format": "csv", "schema": "doc VARIANT"},
+        {"schema": "docs ARRAY<VARIANT>"},
+    )
+    for given in wrong:
+        with pytest.raises(SettingsError, match=r"setting schema[.\w\[\]]* = '?\"?variant"):
+            recipe_of(spark, settings(tmp_path, **given))
+
+
 def test_schema_file_and_format_are_refused_before_anything_is_read(spark: SparkSession, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere.avsc")
     wrong: Sequence[dict[str, Any]] = (
@@ -178,3 +213,20 @@ def test_pipeline_writes_tables_of_avro(spark: SparkSession, embedded_aws: Embed
     assert sorted((row["id"], row["price"], tuple(row["tags"])) for row in found) == [
         *[(1, 10.5, ("new", "ünïcode")), (2, 10.5, ("new", "ünïcode"))]
     ]
+
+
+def test_pipeline_adds_a_variant_to_a_parquet_table(
+    spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    kinesis, name = embedded_aws.client("kinesis"), f"variant-{os.getpid()}-{time.time_ns()}"
+    kinesis.create_stream(StreamName=name, ShardCount=1)
+    kinesis.get_waiter("stream_exists").wait(StreamName=name)
+    for number, schema in ((1, "id BIGINT"), (2, "id BIGINT, doc VARIANT")):
+        for data in (f'{{"id": {number}, "doc": {{"n": [{number}, "x"]}}}}', f'{{"id": "{number}"}}'):
+            kinesis.put_record(StreamName=name, Data=data.encode(), PartitionKey="a")
+        time.sleep(1.1)  # available is what arrived before the run began, by the second
+        tally, given = RunTally(), settings(tmp_path, schema=schema, options={"stream": name})
+        run_pipeline(spark, given, tally, PlainLines(print), SystemClock(), lambda: False)
+        assert tally.rows == {"raw": 2, "parsed": 1, "rejected": 1}
+    found = spark.read.parquet(str(tmp_path / "lake" / "parsed")).orderBy("id").selectExpr("id", "to_json(doc) AS doc")
+    assert [tuple(row) for row in found.collect()] == [(1, None), (2, '{"n":[2,"x"]}')]

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.json_fit import _read, fit_of, reader_of
+from sublet.payloads.json_document import json_reader
+from sublet.spark.pipeline.json_fit import TypeMismatch, _read, fit_of, reader_of
+from sublet.spark.pipeline.numerals import Numeral
 
 INT, LONG = "integer", "long"
 
@@ -170,7 +172,7 @@ def test_a_field_that_must_be_there() -> None:
     assert read(b'{"note": "x"}') == "id: a value expected, found null"
 
 
-@pytest.mark.parametrize("kind", ["variant", "interval day to second", "varchar(5)", {"type": "udt"}, None])
+@pytest.mark.parametrize("kind", ["interval day to second", "varchar(5)", {"type": "udt"}, None])
 def test_a_type_that_json_has_nothing_for_is_refused_with_its_place(kind: Any) -> None:
     with pytest.raises(SettingsError, match=r"schema\.a\[\]"):
         fit_of(struct(a=array(kind)))
@@ -256,3 +258,58 @@ def test_unexpected_error_becomes_a_rejection_reason() -> None:
         raise KeyError(value)
 
     assert _read(json.loads, fails, b"7") == "cannot be read: KeyError: 7"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            '{"b": [1, -0.10, 1e5, true, null], "é": {"": "\\u0000\\n"}}',
+            '{"b":[1,-0.10,1e5,true,null],"é":{"":"\\u0000\\n"}}',
+        ),
+        ('"x"', '"x"'),
+        ("[]", "[]"),
+        ("{}", "{}"),
+        ('{"a": 1, "a": 2}', '{"a":2}'),
+        ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"),
+        ("0.12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"),
+        ("1.7976931348623157e308", "1.7976931348623157e308"),
+    ],
+)
+def test_variant_takes_any_json_as_its_text(text: str, kept: str) -> None:
+    assert reader_of(struct(doc="variant"))(f'{{"doc": {text}}}'.encode()) == {"doc": kept}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("123456789012345678901234567890123456789", "doc: a number that VARIANT holds expected"),
+        ("0.123456789012345678901234567890123456789", "doc: a number that VARIANT holds expected"),
+        ('{"a": [1, 1e400]}', "doc['a'][1]: a number that VARIANT holds expected, found 1e400"),
+        ("[1e-400]", "doc[0]: a number that VARIANT holds expected, found 1e-400"),
+        ('{"\\ud800": 1}', "doc['\\ud800']: text without half a surrogate pair expected"),
+        ("null", "doc: a value expected, found null"),
+    ],
+)
+def test_variant_refuses_what_spark_would_change(text: str, reason: str) -> None:
+    assert reader_of(struct(doc_="variant"))(f'{{"doc": {text}}}'.encode()).startswith(reason)
+
+
+@pytest.mark.parametrize("value", [b"x", float("nan"), Decimal("NaN"), date(2026, 1, 31), {1: "x"}])
+def test_variant_refuses_values_that_json_does_not_have(value: object) -> None:
+    assert type(fit_of("variant")(value)) is TypeMismatch
+
+
+def test_variant_takes_floats_and_decimals_of_other_formats() -> None:
+    assert fit_of("variant")([0.1, 1e300, Decimal("1.50")]) == "[0.1,1e+300,1.50]"
+
+
+@pytest.mark.parametrize("kind", [array("variant"), mapping(struct(doc="variant")), array(array("variant"))])
+def test_variant_within_an_array_or_map_is_refused(kind: Any) -> None:
+    with pytest.raises(SettingsError, match="VARIANT for the whole array or map"):
+        fit_of(struct(items=kind))
+
+
+def test_variant_refuses_a_repeated_key_if_parsing_is_strict() -> None:
+    read = reader_of(struct(doc="variant"), json_reader(Numeral, strict=True))
+    assert read(b'{"doc": [{"a": 1, "a": 2}]}') == "not JSON: the key 'a' is repeated"

@@ -6,7 +6,7 @@ json_fit         checks a value, of JSON or another format, against a type, and 
 payload          what the records are, and how an executor reads them; payload_arguments: --format and --strict (pure)
 avro_columns     the columns of an Avro schema; csv_values: a CSV line's texts by their columns (pure)
 parsing          turns data into parsed values or reasons, one Arrow RecordBatch at a time
-judging          does that as a step of a query, and makes a batch's own tables
+judging          does that as a step of a query, and makes a batch's own tables; variant_columns: those of type VARIANT
 transforming     the user's `transform(df)`
 identity         which pipeline an output and a checkpoint belong to (pure)
 batch_extent     what a batch covers, by its rows and by the query's offset log

@@ -20,8 +20,9 @@ def typed_line(schema: Mapping[str, Any]) -> Callable[[Mapping[str, str]], dict[
     cannot have.
     """
     for field in schema["fields"]:
-        if not isinstance(field["type"], str):
-            raise SettingsError(f"schema.{field['name']}", field["type"]["type"], "a type that CSV has")
+        kind = field["type"] if isinstance(field["type"], str) else field["type"]["type"]
+        if kind in ("struct", "array", "map", "variant"):
+            raise SettingsError(f"schema.{field['name']}", kind, "a type that CSV has")
     of = {field["name"]: _typed(field) for field in schema["fields"]}
 
     def typed(line: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ that are not in the schema are ignored. Formats with types of their own give flo
 which JSON has as text or not at all.
 
 A field TIMESTAMP with the comment `epoch seconds`, `epoch milliseconds` or `epoch microseconds` is a number.
+A field VARIANT takes any JSON value but null, which is the field's own, and becomes JSON text.
 """
 
 from __future__ import annotations
@@ -226,6 +227,50 @@ def _bytes(value: Any) -> Any:
     return TypeMismatch("", "base64", value)
 
 
+def _variant(value: Any) -> Any:
+    """The JSON text of the value. A number that Spark would round does not fit."""
+    if value is None or type(value) is bool:
+        return json.dumps(value)
+    if type(value) is str:
+        text = _text(value)
+        return text if type(text) is TypeMismatch else json.dumps(text, ensure_ascii=False)
+    if type(value) in (int, Numeral, float, Decimal):
+        number = str(value)
+        return number if _is_held_by_variant(number) else TypeMismatch("", "a number that VARIANT holds", value)
+    if type(value) is list:
+        parts = [(f"[{index}]", _variant(each)) for index, each in enumerate(value)]
+    elif type(value) is dict:
+        parts = [(f"[{key!r}]", _member(key, each)) for key, each in value.items()]
+    else:
+        return TypeMismatch("", "a JSON value", value)
+    for path, part in parts:
+        if type(part) is TypeMismatch:
+            return part.within(path)
+    return ",".join(part for _, part in parts).join("[]" if type(value) is list else "{}")
+
+
+def _member(key: Any, value: Any) -> Any:
+    """A key and its value in the text of an object."""
+    name, text = _text(key), _variant(value)
+    for found in (name, text):
+        if type(found) is TypeMismatch:
+            return found
+    return f"{json.dumps(name, ensure_ascii=False)}:{text}"
+
+
+def _is_held_by_variant(number: str) -> bool:
+    """Whether Spark's VARIANT keeps the number: exactly, as a decimal of 38 digits, or as a float that reads back."""
+    if not _NUMBER.fullmatch(number):  # such as NaN
+        return False
+    whole, _, fraction = number.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    is_decimal = "e" not in number.lower() and len(fraction) <= VARIANT_DIGITS and len(digits) <= VARIANT_DIGITS
+    return is_decimal or as_float(Numeral(number), "d") is not None
+
+
+VARIANT_DIGITS = 38
+
+
 def _struct(kind: Mapping[str, Any], path: str) -> Fit:
     fields = [
         (field["name"], _fit_of_field(field, f"{path}.{field['name']}"), bool(field.get("nullable", True)))
@@ -262,7 +307,7 @@ def _fit_of_field(field: Mapping[str, Any], path: str) -> Fit:
 
 
 def _array(kind: Mapping[str, Any], path: str) -> Fit:
-    fit_element, nullable = fit_of(kind["elementType"], f"{path}[]"), bool(kind.get("containsNull", True))
+    fit_element, nullable = _fit_of_element(kind["elementType"], f"{path}[]"), bool(kind.get("containsNull", True))
 
     def fit(value: Any) -> Any:
         if type(value) is not list:
@@ -281,7 +326,7 @@ def _array(kind: Mapping[str, Any], path: str) -> Fit:
 def _map(kind: Mapping[str, Any], path: str) -> Fit:
     if kind["keyType"] != "string":
         raise SettingsError(path, kind["keyType"], "string: JSON has no other keys")
-    fit_value, nullable = fit_of(kind["valueType"], f"{path}{{}}"), bool(kind.get("valueContainsNull", True))
+    fit_value, nullable = _fit_of_element(kind["valueType"], f"{path}{{}}"), bool(kind.get("valueContainsNull", True))
 
     def fit(value: Any) -> Any:
         if type(value) is not dict:
@@ -295,6 +340,20 @@ def _map(kind: Mapping[str, Any], path: str) -> Fit:
         return fitted
 
     return fit
+
+
+def _fit_of_element(kind: Any, path: str) -> Fit:
+    """Raises SettingsError for a VARIANT in it."""
+    if _has_variant(kind):
+        raise SettingsError(path, "variant", "VARIANT for the whole array or map, which holds any JSON")
+    return fit_of(kind, path)
+
+
+def _has_variant(kind: Any) -> bool:
+    if not isinstance(kind, Mapping):
+        return bool(kind == "variant")
+    parts = [field["type"] for field in kind.get("fields", ())]
+    return any(map(_has_variant, [*parts, kind.get("elementType"), kind.get("valueType")]))
 
 
 def _element(fit: Fit, value: Any, nullable: bool) -> Any:
@@ -316,6 +375,7 @@ _SIMPLE: dict[str, Fit] = {
     "timestamp": _moment(zoned=True),
     "timestamp_ntz": _moment(zoned=False),
     "binary": _bytes,
+    "variant": _variant,
 }
 _NESTED: dict[Any, Callable[[Mapping[str, Any], str], Fit]] = {
     "struct": _struct,

@@ -14,6 +14,7 @@ from sublet.errors import SettingsError
 from sublet.spark.pipeline.json_fit import fit_of
 from sublet.spark.pipeline.parsing import PARSED, REASON, parse_array
 from sublet.spark.pipeline.payload import JSON_PAYLOAD, Payload
+from sublet.spark.pipeline.variant_columns import as_json_text, beyond_variant, variant_paths, variants_of
 from sublet.spark.read.rows import ARROW_SCHEMA
 from sublet.spark.release import arrow_type, with_column
 
@@ -44,7 +45,8 @@ def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload
     Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
     being defined. The package must be installed on the executors.
     """
-    value = ArrayType(schema, containsNull=False) if payload.has_lines else schema
+    row = as_json_text(schema)
+    value = ArrayType(row, containsNull=False) if payload.has_lines else row
     kind = StructType([StructField(PARSED, value), StructField(REASON, StringType())])
     text, arrow_kind = schema.json(), arrow_type(kind)
 
@@ -52,7 +54,21 @@ def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload
         return parse_array(text, arrow_kind, data, payload)
 
     judged = with_column(with_arrival_date(rows, also), "judged", kind, parse, of="data")
-    return judged.select(*_COLUMNS, *also, f"judged.{PARSED}", f"judged.{REASON}")
+    judged = judged.select(*_COLUMNS, *also, f"judged.{PARSED}", f"judged.{REASON}")
+    return _with_variants(judged, schema, also, payload) if variant_paths(schema) else judged
+
+
+def _with_variants(judged: DataFrame, schema: StructType, also: Sequence[str], payload: Payload) -> DataFrame:
+    """The judged rows with VARIANT in place of its text. A record of which Spark makes none is rejected."""
+    reason = F.col(REASON)
+    for path in variant_paths(schema):
+        name, wanted = ".".join(path), "a value that VARIANT holds expected, found one too large or nested too deeply"
+        is_beyond = beyond_variant(path)
+        found = F.exists(PARSED, is_beyond) if payload.has_lines else is_beyond(F.col(PARSED))
+        reason = F.coalesce(reason, F.when(found, F.lit(f"{name}: {wanted}")))
+    convert = variants_of(schema)
+    rows = F.transform(PARSED, convert) if payload.has_lines else convert(F.col(PARSED))
+    return judged.select(*_COLUMNS, *also, F.when(reason.isNull(), rows).alias(PARSED), reason.alias(REASON))
 
 
 def with_arrival_date(rows: DataFrame, also: Sequence[str] = ()) -> DataFrame:

@@ -28,6 +28,7 @@ from sublet.spark.pipeline.payload import Payload
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.running import payload_of, schema_of
 from sublet.spark.pipeline.session import in_session, say
+from sublet.spark.pipeline.variant_columns import check_sink
 
 IDENTITY = (ARRIVAL_DATE, "stream", "shardId", "sequenceNumber", "subSequenceNumber")
 """What identifies a record; its arrival date only says in which partition it is."""
@@ -60,6 +61,7 @@ def reparse_in_this_process(settings: ReparseSettings) -> int:
 def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Reparsed:
     """Raises SettingsError before anything is changed."""
     schema = schema_of(spark, settings.schema)
+    check_sink(schema, settings.sink)
     payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict)
     lake = open_lake(spark, settings.output, settings.sink)
     names = lake.names()

@@ -34,6 +34,7 @@ from sublet.spark.pipeline.settings import PipelineSettings, in_partitions
 from sublet.spark.pipeline.tables import Tables, open_tables
 from sublet.spark.pipeline.tally import BatchDone, ProgressDisplay, RunTally, summary_lines
 from sublet.spark.pipeline.transforming import load_transform
+from sublet.spark.pipeline.variant_columns import check_sink
 from sublet.system.clock import SystemClock
 
 LOOK_SECONDS = 0.5
@@ -174,6 +175,7 @@ def recipe_of(spark: SparkSession, settings: PipelineSettings) -> TransformRecip
     region = next((value for name, value in settings.options.items() if name.lower() == "region"), None)
     payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict, region=region)
     if schema is not None:
+        check_sink(schema, settings.sink)
         payload_decoder(schema.jsonValue(), payload)  # whatever is wrong shows before anything is read
     if settings.transform is None:
         return TransformRecipe(schema, payload=payload)
