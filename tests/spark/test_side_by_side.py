@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Self
 
 import pyarrow as pa
@@ -351,3 +352,28 @@ def test_shard_that_gives_nothing_for_longer_than_patience_fails(reply: Page | R
     task = ReadTask("orders", ShardRange(name(0), None, Unread(), "1"), True, first_call_waited=True)
     with pytest.raises(StreamUnavailable):
         list(record_pages(own, task))
+
+
+def test_calls_keep_their_distance_after_a_wait_for_memory() -> None:
+    clock, called = Steady(), list[datetime]()
+
+    class Watched(ReaderOf):
+        def read(self, limit: int) -> Page | Refusal:
+            called.append(clock.at)
+            return super().read(limit)
+
+    def sleep(pause: timedelta) -> None:
+        clock.at += pause
+
+    class SlowOnce(SlowBudget):
+        def take(self, size: int) -> None:
+            super().take(size)
+            self.wait = timedelta(0)
+
+    pages = [Page((StreamRecord(str(number), b"data", "k", NOW),), 4, 1, False) for number in (1, 2, 3)]
+    memory = PageMemory(SlowOnce(clock, timedelta(seconds=30)), None)
+    pace, patience = CallPace.of_task(clock, sleep), timedelta(seconds=60)
+    own = StreamAccess(Watched(*pages), pace, clock, sleep, MemoryLog(), patience, memory)  # type: ignore[arg-type]
+    list(record_pages(own, ReadTask("orders", ShardRange(name(0), None, Unread(), "3"), True, first_call_waited=True)))
+    assert len(called) == 3
+    assert all(after - before >= timedelta(seconds=0.5) for before, after in pairwise(called))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sublet.ports import Refusal, ShardReader
@@ -71,12 +72,15 @@ class PageMemory:
     record_bytes: int | None
     _held: int = field(default=0, init=False)
 
-    def poll(self, pages: ShardReader, limit: int) -> Page | Refusal:
-        """Waits for memory, and polls. The page's memory is held until the next poll, unless it is handed over."""
+    def poll(self, pages: ShardReader, limit: int, called: Callable[[], object]) -> Page | Refusal:
+        """Waits for memory, and polls. The page's memory is held until the next poll, unless it is handed over.
+        `called`: called between the two.
+        """
         self.budget.free(self.hand_over())
         reserved = WHILE_POLLED * min(limit * (self.record_bytes or UNKNOWN_RECORD), POLL_REPLY_MAX)
         self.budget.take(reserved)
         try:
+            called()
             reply = pages.read(limit)
             if isinstance(reply, Page) and reply.records:
                 self._held = reply.data_bytes + RECORD_OVERHEAD * len(reply.records)

@@ -80,7 +80,9 @@ class _Reader:
         else:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
-        return self.pages.read(self.limit()) if memory is None else memory.poll(self.pages, self.limit())
+        if memory is None:
+            return self.pages.read(self.limit())
+        return memory.poll(self.pages, self.limit(), lambda: pace.date_last_call(self.shard_id))
 
 
 def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> StreamRecord | None:
