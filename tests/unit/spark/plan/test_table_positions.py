@@ -184,6 +184,14 @@ def test_shard_is_forgotten_when_no_retention_reaches_back_to_it() -> None:
     assert at(late) == {"a": "5", "c": "9"}, "an open shard stays, however idle"
 
 
+def test_stream_is_forgotten_with_its_last_shard() -> None:
+    shards = {"orders/a": Reached(Checkpoint("5"), NOW), "gone/a": Reached(Checkpoint("5"), NOW)}
+    old = TablePositions(shards, {"orders": to_millis(CREATED), "gone": 1})
+    for passed, streams in ((KEPT_MILLIS - 1, {"orders", "gone"}), (KEPT_MILLIS, {"orders"})):
+        after = old.advanced(bounded(extent(NOW + passed, a=(6, 9)), None, offset(a=ReadTo("9"))))
+        assert after.created.keys() == streams
+
+
 def test_positions_round_trip() -> None:
     before = held(a=90).advanced(bounded(extent(a=(91, 91)), None, offset(a=ReadTo("91", last_sub_sequence_number=3))))
     assert TablePositions.from_value(before.to_value()) == before

@@ -102,7 +102,9 @@ class TablePositions:
         }
         shards = {**kept, **moved}
         ended = None if extent.ended is None else extent.ended | ((self.ended or frozenset()) & shards.keys())
-        return TablePositions(shards, {**self.created, **extent.created}, ended)
+        streams = {name.partition("/")[0] for name in shards}
+        created = {name: at for name, at in self.created.items() if name in streams}
+        return TablePositions(shards, {**created, **extent.created}, ended)
 
     def _ends_more(self, extent: BatchExtent) -> bool:
         return self.ended is not None and (extent.ended is None or not extent.ended <= self.ended)
