@@ -217,7 +217,7 @@ def test_inspection_finds_no_denied_reads_where_nothing_is_denied(inspection: Aw
 
 def test_checks_that_need_the_streams_arn_are_refused_without_it(moto_aws: None) -> None:
     for question in (AwsInspection(SETTINGS, None).consumers, AwsInspection(SETTINGS, None).executions):
-        with pytest.raises(CheckRefused, match="ARN is not known"):
+        with pytest.raises(CheckRefused, match="ARN is unknown"):
             question()
 
 

@@ -108,7 +108,7 @@ def test_redrive_from_a_topic_is_refused(moto_aws: None, capsys: pytest.CaptureF
     arn = "arn:aws:sns:us-east-1:123456789012:given-up"
     code = main(["redrive", "--from", arn, "--application", "orders", "--stream", "events", "--handler", "a:b"])
     assert code == 2
-    assert "a topic keeps nothing" in capsys.readouterr().err
+    assert "a topic stores nothing to redrive" in capsys.readouterr().err
 
 
 def test_a_redrive_is_from_somewhere(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:

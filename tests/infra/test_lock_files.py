@@ -17,6 +17,7 @@ def test_lock_file_exists_for_each_environment() -> None:
     assert names == {
         "bench",
         "build",
+        "deployers",
         "dev",
         "emr",
         "fuzz",

@@ -97,7 +97,7 @@ def test_plain_template_refuses_other_uses_of_the_cdks_bucket() -> None:
 
 def test_options_for_cdk_are_refused_since_it_does_not_run() -> None:
     options = parser().parse_args(["synth", "--plain", "out", "--application", "a", "--", "--verbose"])
-    with pytest.raises(SettingsError, match="no options for cdk"):
+    with pytest.raises(SettingsError, match="not allowed with options for cdk"):
         plain_environment(options, {})
 
 

@@ -60,7 +60,7 @@ PLANTED = {
     "believed whatever the counter": Planted(
         (5, 0), Lease, "finished_ahead", property(lambda lease: lease.noted_ahead)
     ),
-    "passed on after a move": Planted((85,), RowNotes, "finished_ahead", lambda notes, _: notes.ahead.finished()),
+    "passed on after a move": Planted((3, 202), RowNotes, "finished_ahead", lambda notes, _: notes.ahead.finished()),
 }
 
 

@@ -25,7 +25,7 @@ def test_control_round_trips(control: Control) -> None:
 
 
 def test_control_of_a_later_version_is_unreadable() -> None:
-    with pytest.raises(ControlUnreadable, match="version is 2"):
+    with pytest.raises(ControlUnreadable, match="has version 2"):
         decode_control(_compressed({"version": 2, "all": "different"}), 1)
 
 

@@ -20,7 +20,8 @@ def test_cost_needs_no_stream_when_shards_and_records_are_given(
     assert first.startswith("Lambda's event source mapping, batches of 5 minutes")
     mine = next(line for line in rest if line.startswith("cheapest of sublet within 300 s: "))
     assert 'tick="rate(4 minutes)", leases_per_worker=10' in mine
-    assert rest[-1].startswith("most of it is metrics and alarms")
+    assert main([*GIVEN, "--latency", "5m", "--monitoring", "full"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("most of it is metrics and alarms")
 
 
 def test_cost_json_has_every_offer_and_the_cheapest(capsys: pytest.CaptureFixture[str]) -> None:
