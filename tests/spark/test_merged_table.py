@@ -82,6 +82,7 @@ def forget_last_commit(folder: Path) -> None:
         note.unlink()
 
 
+@explores
 def test_merged_has_the_latest_record_of_each_key(
     spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:

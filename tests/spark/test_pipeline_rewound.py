@@ -23,12 +23,14 @@ from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
+from tests.exploring import explores, first
 from tests.spark.flight_events import FlightStream
 from tests.spark.local_session import ROOT, local_session
 
 EXAMPLE = ROOT / "examples" / "pipeline"
 FLIGHTS = str(EXAMPLE / "flights.json")
 BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
+DELTA_AND_MORE = pytest.mark.parametrize("sink", first(1, [Sink.DELTA, Sink.PARQUET]))
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -132,7 +134,7 @@ def test_checkpoint_restored_from_a_copy_loses_and_repeats_nothing(
     assert lake.load().rows["raw"] == 0
 
 
-@BOTH
+@DELTA_AND_MORE
 def test_checkpoint_cut_short_loses_and_repeats_nothing(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink
 ) -> None:
@@ -147,7 +149,7 @@ def test_checkpoint_cut_short_loses_and_repeats_nothing(
     lake.assert_each_once()
 
 
-@BOTH
+@DELTA_AND_MORE
 def test_checkpoint_ahead_of_the_tables_is_refused_by_name(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink
 ) -> None:
@@ -167,6 +169,7 @@ def test_checkpoint_ahead_of_the_tables_is_refused_by_name(
     lake.assert_each_once()
 
 
+@explores
 def test_emptied_checkpoint_is_read_again_but_refused_by_name_from_latest(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:
@@ -181,7 +184,7 @@ def test_emptied_checkpoint_is_read_again_but_refused_by_name_from_latest(
     lake.assert_each_once()
 
 
-@BOTH
+@DELTA_AND_MORE
 def test_tables_that_differ_each_get_what_they_lack(
     spark: SparkSession, stream: FlightStream, tmp_path: Path, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +208,7 @@ def test_tables_that_differ_each_get_what_they_lack(
     assert sorted(row["number"] for row in lake.rows("parsed")) == stream.numbers
 
 
+@explores
 def test_table_that_was_left_out_for_a_while_is_refused_only_when_it_comes_back(
     spark: SparkSession, stream: FlightStream, tmp_path: Path
 ) -> None:
