@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+import pytest
+
 from tests.docs.documents import PACKAGE, ROOT
 
 TABLE = (ROOT / "CONTRIBUTING.md").read_text().partition("| term |")[2].partition("\n\n")[0]
@@ -68,6 +70,7 @@ def test_each_term_has_one_row_and_a_meaning() -> None:
     assert set(terms) & AVOIDED == set()
 
 
+@pytest.mark.timeout(400)
 def test_no_module_says_an_avoided_word() -> None:
     found = {(name, word) for name, tree in modules_by_name().items() for word in AVOIDED if _says(name, tree, word)}
     assert found == KNOWN.keys()
