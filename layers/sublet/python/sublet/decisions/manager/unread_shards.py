@@ -52,7 +52,7 @@ class UnreadShard(Struct, frozen=True):
 
     since        a record has waited there at least since then; None if none is known
     quiet_until  nothing arrived there before; None if no more is known than the row says
-    owner        whoever held the lease at the last look while a record waited; None: nobody
+    owner        who held the lease when a record was last found waiting; None if nobody did
     owned_since  since when that owner is known to have held it
     """
 

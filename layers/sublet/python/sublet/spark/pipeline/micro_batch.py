@@ -99,7 +99,7 @@ class WriteBatch:
             ]
             counted = self._sink.write(tables, Batch(batch, extent))
             if self._merged is not None:
-                counted[MERGED] = self._merged.write(parsed(judged))
+                counted[MERGED] = self._merged.write(parsed(judged, payload=self._recipe.payload))
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
