@@ -285,3 +285,26 @@ def test_shard_that_is_gone_is_named_by_a_repeated_open(service: ScriptedService
     service.will("GetShardIterator", error("ResourceNotFoundException", "Shard shardId-0 in stream orders not found"))
     with pytest.raises(StreamError):
         opening.stream.open("shardId-0", POSITIONS[0])
+
+
+def test_streams_that_share_a_client_repeat_their_own_requests(service: ScriptedService) -> None:
+    """Kinesis has a host for each account: another stream's request may go to another one."""
+    service.will("GetRecords", POLLED)
+    service.will("GetShardIterator", {"ShardIterator": "there"})
+    client, poll_client = kinesis_client(), kinesis_poll_client()
+    ours, theirs = (
+        KinesisStream(
+            client,
+            poll_client,
+            Settings(
+                application="app",
+                stream="orders",
+                stream_arn=f"arn:aws:kinesis:us-east-1:{account}:stream/orders",
+            ),
+        )
+        for account in ("111111111111", "222222222222")
+    )
+    opened, polled = Wire(client, "GetShardIterator"), Wire(poll_client, "GetRecords")
+    for stream in (theirs, ours, ours, theirs):
+        stream.poll(stream.open("shardId-0", POSITIONS[0]), 10)
+    assert opened.repeated == polled.repeated == [False, False, True, True]

@@ -153,10 +153,15 @@ def _text(value: str | bytes) -> str:
 
 @dataclass(slots=True)
 class RepeatedCall:
-    """One operation of one client, always on the same table or stream. Thread-safe, as the client is."""
+    """One operation of one client, always on the same table or stream. Thread-safe, as the client is.
+
+    of   what each of its requests says, such as a stream's ARN. Several streams may share a client, and botocore sends
+         those of another account to another host.
+    """
 
     client: AnyClient
     operation: str
+    of: Mapping[str, str] = field(default_factory=dict)
     _sent: SentRequest | None = field(default=None, init=False)
     _signer: Any = field(default=None, init=False)
     _event: str = field(default="", init=False)
@@ -171,7 +176,7 @@ class RepeatedCall:
             return
         service = self.client.meta.service_model.service_id.hyphenize()
         self._event = f"before-send.{service}.{self.operation}"
-        unique_id = f"sublet-repeated-{self.operation}"
+        unique_id = f"sublet-repeated-{self.operation}-{'-'.join(self.of.values())}"
         self.client.meta.events.register(self._event, self._see, unique_id=unique_id)
 
     def __call__(self, parameters: Mapping[str, Any]) -> HttpReply | None:
@@ -208,5 +213,11 @@ class RepeatedCall:
 
     def _see(self, request: Any, **_: Any) -> None:
         """Receives each request about to be sent. Only botocore's has headers other than a plain dict."""
-        if self._sent is None and type(request.headers) is not dict:
+        if self._sent is None and type(request.headers) is not dict and self._is_ours(request.body):
             self._sent = sent(request, self._credentials())
+
+    def _is_ours(self, body: object) -> bool:
+        if not self.of:
+            return True
+        said = msgspec.json.decode(body) if isinstance(body, bytes) else {}
+        return all(said.get(name) == value for name, value in self.of.items())

@@ -70,8 +70,8 @@ class KinesisStream:
         self._arn = {"StreamARN": settings.stream_arn} if settings.stream_arn else {}
         self._stream = self._arn or {"StreamName": settings.stream}
         keep_raw_json(poll_client, "GetRecords", decode_records_reply)
-        self._poll_again = RepeatedCall(poll_client, "GetRecords")
-        self._open_again = RepeatedCall(client, "GetShardIterator")
+        self._poll_again = RepeatedCall(poll_client, "GetRecords", self._arn)
+        self._open_again = RepeatedCall(client, "GetShardIterator", self._stream)
         keep_raw_json(client, "DescribeStreamSummary")
 
     def list_shards(self, at: StartPosition | None = None) -> tuple[Shard, ...]:
