@@ -25,6 +25,8 @@ NAMES = (
     "limits",
     "memory",
     "calls",
+    "otlp_export",
+    "traces",
     "producing",
     "spark_polls",
     "spark_slots",

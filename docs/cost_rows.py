@@ -66,12 +66,13 @@ class WholeBill(NamedTuple):
 
 def whole(shards: int) -> Mapping[str, WholeBill]:
     """A month's bill by design."""
-    five, minute, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
+    five, minute, express, *_ = (month(each, shards).total for each in designs(COUNTED_WRITES))
     process = others(COUNTED_WRITES[CONTINUOUS])["`sublet run` on Fargate: 10 leases in 0.25 CPU and 1 GB"](shards)
     lean, full = (metrics_and_alarms(shards, monitoring=level) for level in (MetricsLevel.LEAN, MetricsLevel.FULL))
     insights = logs(shards, CONTINUOUS) + container_insights(shards)
     return {
         "catch_up each minute, the default": WholeBill(minute, lean, full, logs(shards, EACH_MINUTE), 0.0),
+        "the same, `state_machine_type=EXPRESS`": WholeBill(express, lean, full, logs(shards, EACH_MINUTE), 0.0),
         "catch_up every 5 min": WholeBill(five, lean, full, logs(shards, EACH_FIVE), 0.0),
         "`sublet run` on Fargate, with public addresses": WholeBill(
             process, lean, full, insights, HOURS * PUBLIC_ADDRESS_HOUR
@@ -84,9 +85,11 @@ def whole(shards: int) -> Mapping[str, WholeBill]:
 def designs(writes: Mapping[str, float]) -> list[WorkerDesign]:
     """The rows of sublet on Lambda. A worker of one lease writes as much for it as one of ten does for each."""
 
-    def catch_up(name: str, mode: str, leases: int, gigabytes: float, seconds: float) -> WorkerDesign:
+    def catch_up(
+        name: str, mode: str, leases: int, gigabytes: float, seconds: float, *, is_express: bool = False
+    ) -> WorkerDesign:
         times = CATCH_UP_WINDOWS[mode]
-        return WorkerDesign(name, leases, gigabytes, times, seconds, 1, times, writes[mode])
+        return WorkerDesign(name, leases, gigabytes, times, seconds, 1, times, writes[mode], is_express)
 
     def continuous(name: str, leases: int, gigabytes: float) -> WorkerDesign:
         pace = CONTINUOUS_WINDOWS, WINDOW_MINUTES * 60, WINDOWS_PER_EXECUTION, 60
@@ -95,6 +98,14 @@ def designs(writes: Mapping[str, float]) -> list[WorkerDesign]:
     return [
         catch_up("catch_up: 8 s every 5 min, 10 leases in 512 MB", EACH_FIVE, LEASES, 0.5, CATCH_UP_SECONDS),
         catch_up("the same each minute", EACH_MINUTE, LEASES, 0.5, CATCH_UP_SECONDS),
+        catch_up(
+            "the same each minute, `state_machine_type=EXPRESS`",
+            EACH_MINUTE,
+            LEASES,
+            0.5,
+            CATCH_UP_SECONDS,
+            is_express=True,
+        ),
         catch_up("catch_up: 5 s every 5 min, one in 256 MB", EACH_FIVE, 1, 0.25, CATCH_UP_SECONDS_ALONE),
         continuous("continuous: 10 leases in 512 MB", LEASES, 0.5),
         continuous("continuous: one lease in 256 MB", 1, 0.25),

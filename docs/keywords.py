@@ -36,10 +36,12 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsExport,
     MetricsLevel,
     Mode,
     Reading,
     StartPosition,
+    Tracing,
 )
 from sublet.settings.stream_choice import StreamChoice
 '''

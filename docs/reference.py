@@ -49,6 +49,11 @@ def _of(shown: type, said: str) -> Iterator[str]:
         yield from ("| field | type | default |", "|---|---|---|", *rows, "")
     if shown in (sublet.Consumer, sublet.Producer):  # what a program instantiates
         yield from (_wrapped(f"`{shown.__name__}{_signature(shown)}`"), "")
+    yield from members(shown)
+
+
+def members(shown: type) -> Iterator[str]:
+    """A list of the methods and properties that have a docstring."""
     for name, member in vars(shown).items():
         if not name.startswith("_") and inspect.getdoc(member) and not isinstance(member, MEMBER):
             yield from _member(name, member)
@@ -82,8 +87,15 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 def _signature(of: Any) -> str:
     signature = inspect.signature(of)
-    taken = [each for each in signature.parameters.values() if each.name != "self"]
+    taken = [_shown(each) for each in signature.parameters.values() if each.name != "self"]
     return str(signature.replace(parameters=taken)).replace("'", "").replace(" -> None", "")
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The CDK's Duration has no repr of its own."""
+    if hasattr(parameter.default, "to_human_string"):
+        return parameter.replace(default=parameter.default.to_human_string())
+    return parameter
 
 
 def _name(value: object) -> str:

@@ -8,22 +8,25 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from sublet.metric_names import Metric
+from sublet.metric_names import OF_EXPORTER, OF_PRODUCERS, PROCESS_DURATION, Attribute, Metric
 from sublet.operate.rules import prices, role_needs
+from sublet.operate.rules.alert_rules import alert_rules
 from sublet.settings import DEFINITIONS, Definition, MetricsLevel
 from sublet.settings.reasons import reasons
 from sublet.spark.option_table import OPTIONS
 from sublet.spark.other_connectors import THEIRS
-from sublet_cdk import alarm_definitions, roles
+from sublet_cdk import alarm_definitions, promql, roles
 from sublet_cdk.alarm_kinds import EACH_STREAM, Alarm
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace
 from sublet_cdk.set_aside_alarm import set_aside_alarm
 from sublet_cdk.stream_alarms import stream_alarms
 
 from docs import cost_rows, keywords
+from docs.constructs import constructs
 from docs.reference import reference
 from tests.alarms.stories import WAYS
 from tests.alarms.stories import rows as story_rows
@@ -38,6 +41,24 @@ def settings() -> str:
         for each in DEFINITIONS.values()
     ]
     return _table(("setting", "default", "allowed", "only for", "what, and why"), rows)
+
+
+PEOPLE_SET = {
+    "start_position": "before the first deployment, if only new records matter (LATEST), or those from a moment on",
+    "mode": "if a minute is too long to wait: `continuous` keeps reading",
+    "window": "shorter, if a deployment should take effect sooner; an Express state machine allows four minutes",
+    "batch_size": "if the handler writes to something that takes fewer records at once",
+    "handler_timeout": "always, if the handler calls a network: a call that hangs holds its shard",
+    "on_failure": "to let a shard go on without a record that keeps failing: where such records go",
+    "maximum_retry_attempts": "with it: after how many retries",
+    "failover_time": "longer, if workers pause for longer than this; the same as a KCL fleet's on the same table",
+}
+"""The settings that a new consumer thinks about, and when to set each."""
+
+
+def settings_that_people_set() -> str:
+    rows = [(f"`{name}`", _default(DEFINITIONS[name]), when) for name, when in PEOPLE_SET.items()]
+    return _table(("setting", "default", "set it"), rows)
 
 
 def settings_of_kcl() -> str:
@@ -61,6 +82,66 @@ def _elsewhere(where: Literal["kcl", "esm"]) -> list[tuple[str, ...]]:
 def metrics() -> str:
     rows = [(f"`{each}`", each.unit.value, each.per.value, each.put_by.value, each.meaning) for each in Metric]
     return _table(("metric", "unit", "dimensions", "put by", "meaning"), rows)
+
+
+def metrics_elsewhere() -> str:
+    """Names outside of CloudWatch's embedded metric format."""
+    rows = [
+        (f"`{each}`", f"`{at.name}`", at.kind.value, f"`{at.unit}`", f"`{at.prometheus}`")
+        for each in Metric
+        if (at := each.elsewhere) is not None
+    ]
+    duration = PROCESS_DURATION.instrument
+    rows.append(("", f"`{duration.name}`", duration.kind.value, f"`{duration.unit}`", f"`{duration.prometheus}`"))
+    return _table(("EMF", "OpenTelemetry", "instrument", "unit", "Prometheus"), rows)
+
+
+def producer_metrics() -> str:
+    """Of `sublet.Producer`, for Prometheus alone."""
+    rows = [(f"`{each.instrument.prometheus}`", each.meaning) for each in OF_PRODUCERS.values()]
+    return _table(("Prometheus", "meaning"), rows)
+
+
+def exporter_metrics() -> str:
+    """Of `sublet exporter` alone."""
+    rows = [(f"`{each.instrument.prometheus}`", each.meaning) for each in OF_EXPORTER.values()]
+    return _table(("Prometheus", "meaning"), rows)
+
+
+def alert_rule_table() -> str:
+    rows = [
+        (f"`{rule.name}`", rule.severity, f"`{rule.expr}`".replace("|", "\\|"), rule.lasts) for rule in alert_rules()
+    ]
+    return _table(("alert", "severity", "fires while", "for"), rows)
+
+
+def metric_attributes() -> str:
+    rows = [(f"`{each}`", f"`{each.otlp}`", f"`{each}`") for each in Attribute]
+    return _table(("EMF's dimension", "OpenTelemetry's attribute", "Prometheus' label"), rows)
+
+
+def alarms_by_query() -> str:
+    """PromQL alarms, with a tick every minute."""
+    rows = [
+        (f"`{each.name}`", f"`{each.of.name}`", each.of.when, _minutes(each.pending), _minutes(each.recovery))
+        for each in _promql_alarms()
+    ]
+    return _table(("alarm", "beside", "fires when", "after", "is over after"), rows)
+
+
+def query() -> str:
+    """The shortest query by shard."""
+    shortest = min(_promql_alarms(), key=lambda each: (not each.name.endswith("ByShard"), len(each.query)))
+    lines = textwrap.wrap(shortest.query, 120, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(["```promql", *lines, "```"])
+
+
+def _promql_alarms() -> Sequence[promql.PromQLAlarm]:
+    return promql.promql_alarms(Pace(), AlarmThresholds(), "orders-audit", on_lambda=True)
+
+
+def _minutes(lasts: timedelta) -> str:
+    return f"{lasts / timedelta(minutes=1):g} min" if lasts else "at once"
 
 
 def alarms() -> str:
@@ -179,9 +260,17 @@ TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table"
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings,
+    "settings that people set": settings_that_people_set,
     "settings of kcl": settings_of_kcl,
     "settings of esm": settings_of_esm,
     "metrics": metrics,
+    "metrics elsewhere": metrics_elsewhere,
+    "metric attributes": metric_attributes,
+    "producer metrics": producer_metrics,
+    "promql alarms": alarms_by_query,
+    "promql query": query,
+    "exporter metrics": exporter_metrics,
+    "alert rules": alert_rule_table,
     "alarms": alarms,
     "alarms of lean": alarms_of_lean,
     "alarms by stream": alarms_by_stream,
@@ -191,6 +280,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "other connectors": other_connectors,
     "cost": cost,
     "reference": reference,
+    "constructs": constructs,
     "process policy": process_policy,
     "whole cost": whole_cost,
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from sublet_cdk.names import consumer_stack
+from sublet.operate.rules.stack_names import consumer_stack
 
 from infra.local.embedded import ACCOUNT, REGION, ROOT
 from infra.local.guard import end_group

@@ -17,6 +17,7 @@ from sublet.operate.rules import role_needs
 from sublet.settings import HotShardKeys, Reading, Settings
 from sublet_cdk import roles
 from sublet_cdk.failure_destination import Destination
+from sublet_cdk.metrics_export import metrics_duty
 from sublet_cdk.several_streams import consumer_arns, finding_streams, on_streams
 from sublet_cdk.tables import Tables
 
@@ -31,6 +32,7 @@ class Access:
     stream_key        the stream's KMS key; None for AWS's own
     may_join_kcl      the lease table may belong to a KCL fleet, which has other tables too
     fan_out_consumer  the ARN of the fan-out consumer that reads; None for polling
+    to_cloudwatch     metrics are sent to CloudWatch by OTLP
     """
 
     scope: Construct
@@ -41,6 +43,7 @@ class Access:
     destination: Destination | None
     may_join_kcl: bool
     fan_out_consumer: str | None = None
+    to_cloudwatch: bool = False
 
     def manager(self) -> Duties:
         return {
@@ -49,6 +52,7 @@ class Access:
             **self._sightings(role_needs.LEASE_MANAGER_ON_SIGHTINGS),
             **self._streams(role_needs.LEASE_MANAGER_ON_STREAM, finds=True),
             **self._keys(),
+            **metrics_duty(to_cloudwatch=self.to_cloudwatch),
         }
 
     def worker(self) -> Duties:
@@ -60,6 +64,7 @@ class Access:
             **self._streams(role_needs.LEASE_WORKER_ON_STREAM, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
+            **metrics_duty(to_cloudwatch=self.to_cloudwatch),
             **self._schemas(),
             **self._on_failure(),
         }
@@ -73,6 +78,7 @@ class Access:
             **self._streams(role_needs.PROCESS_ON_STREAM, finds=True, finds_consumers=True),
             **self._fan_out(),
             **self._keys(),
+            **metrics_duty(to_cloudwatch=self.to_cloudwatch),
             **self._schemas(),
             **self._on_failure(),
         }

@@ -1,6 +1,6 @@
 """All alarms of an application: what each watches, when it fires, and what to do then.
 
-The constructs deploy these, docs/operations.md lists them, and simulated fleets in `tests/alarms` make them fire.
+The constructs deploy these, docs/alarms.md lists them, and simulated fleets in `tests/alarms` make them fire.
 """
 
 from __future__ import annotations
@@ -68,6 +68,19 @@ def lean_alarms(pace: Pace, at: AlarmThresholds, *, on_lambda: bool) -> Sequence
         ),
         *(alarm for alarm in alarms(pace, at, on_lambda=on_lambda) if alarm.name in LEAN),
         _ticks_missing(pace, at, ticks),
+    )
+
+
+def export_alarm(pace: Pace) -> Alarm:
+    """With `metrics_export=otlp`."""
+    return lasting(
+        pace,
+        "MetricsNotExported",
+        Figure(Metric.METRICS_EXPORTS_FAILED, "Sum"),
+        "metrics do not reach the OTLP endpoint, so the alarms that name a shard see nothing",
+        "Records are handled as before, and the log has all metrics. It says why: 'metrics could not be exported'. "
+        "A permission (cloudwatch:PutMetricData), a network without a way to CloudWatch (an endpoint for "
+        "`monitoring`), a collector that is away, or its address in OTEL_EXPORTER_OTLP_ENDPOINT.",
     )
 
 

@@ -15,7 +15,7 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 from sublet_cdk.places import partition_of
-from sublet_cdk.resolved_lengths import text_length
+from sublet_cdk.template_text_lengths import text_length
 
 DESCRIPTION_MAX = 1_024
 CONSOLES = {

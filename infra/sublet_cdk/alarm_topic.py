@@ -1,5 +1,5 @@
 """Who is notified of an application's alarms: a topic with an address, permission for CloudWatch where a topic has a
-policy, and a warning at synth if nobody is.
+policy or a key, and a warning at synth if nobody is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from constructs import Construct, IConstruct
 from sublet.errors import SettingsError
 
 NOBODY = "sublet:alarms-notify-nobody"
+KEY_UNSEEN = "sublet:alarm-topic-key"
+KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey*"]
 POLICY = "Policy"
 """The id of the policy in CDK's topics."""
 
@@ -38,19 +40,42 @@ def topic_of(scope: Construct, arn: str | None, email: str | None) -> sns.ITopic
 
 
 def let_cloudwatch_publish(topic: sns.ITopic) -> None:
-    """A topic's own policy, such as the one of `enforce_ssl`, replaces the default, by which alarms of the account may
-    publish ("Amazon SNS and alarms" in CloudWatch's User Guide). A topic without one is left as it is.
+    """By the topic's policy, if it has one at synth, and by its KMS key ("Amazon SNS and alarms" in CloudWatch's User
+    Guide, "Securing Amazon SNS data with server-side encryption" in the SNS Developer Guide). CloudWatch tells nobody
+    of a message that it could not publish.
     """
-    if topic.node.try_find_child(POLICY) is None:
-        return
-    stack = Stack.of(topic)
-    topic.add_to_resource_policy(
-        iam.PolicyStatement(
-            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-            actions=["sns:Publish"],
-            resources=[topic.topic_arn],
-            conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+    Aspects.of(topic).add(cast("IAspect", _LetsPublish(topic)))
+    key = getattr(topic, "master_key", None)
+    if key is not None and not key.add_to_resource_policy(_allow(KEY_ACTIONS, "*")).statement_added:
+        Annotations.of(topic).add_warning_v2(
+            KEY_UNSEEN,
+            "the topic's key is not one of this app. Alarms notify nobody unless its policy lets "
+            f"cloudwatch.amazonaws.com call {' and '.join(KEY_ACTIONS)}; that of alias/aws/sns cannot.",
         )
+
+
+@jsii.implements(IAspect)
+class _LetsPublish:
+    """A topic's own policy, such as the one of `enforce_ssl` or of a grant, replaces the default, by which alarms of
+    the account may publish. A grant may come after the alarms. A topic without a policy is left as it is.
+    """
+
+    def __init__(self, topic: sns.ITopic) -> None:
+        self._topic = topic
+        self._is_done = False
+
+    def visit(self, _node: IConstruct) -> None:
+        if self._is_done or self._topic.node.try_find_child(POLICY) is None:
+            return
+        self._is_done = True
+        statement = _allow(["sns:Publish"], self._topic.topic_arn)
+        statement.add_condition("StringEquals", {"aws:SourceAccount": Stack.of(self._topic).account})
+        self._topic.add_to_resource_policy(statement)
+
+
+def _allow(actions: list[str], resource: str) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")], actions=actions, resources=[resource]
     )
 
 

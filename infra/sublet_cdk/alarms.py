@@ -16,7 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.metric_names import NAMESPACE, Metric
-from sublet_cdk.alarm_definitions import alarms, lean_alarms
+from sublet_cdk.alarm_definitions import alarms, export_alarm, lean_alarms
 from sublet_cdk.alarm_kinds import Alarm, Figure, Missing, Source
 from sublet_cdk.alarm_pace import AlarmThresholds, Pace, gap_of
 from sublet_cdk.alarm_texts import Subject, Told, cloudwatch_console, notification
@@ -57,6 +57,8 @@ class Watched:
     """The streams, of several, that have their own alarms (`stream_alarms.named_streams`)."""
     dashboard_name: str = ""
     is_lean: bool = False
+    exports: bool = False
+    """Metrics go by OTLP too."""
 
     @property
     def application(self) -> str:
@@ -158,6 +160,8 @@ def alarms_of(watched: Watched, thresholds: AlarmThresholds, *, math: bool) -> S
     stated = [*of_level(pace, thresholds, on_lambda=deployment is not None)]
     if thresholds.by_stream:
         stated += stream_alarms(pace, thresholds, watched.application, watched.streams)
+    if watched.exports:
+        stated.append(export_alarm(pace))
     if watched.set_aside is not None:
         stated.append(set_aside_alarm(watched.set_aside.kept_for))
     return [alarm for alarm in stated if math or not alarm.needs_math]

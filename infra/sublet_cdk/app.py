@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from aws_cdk import App, CliCredentialsStackSynthesizer, Environment, Stack, Tags
 from sublet.errors import SettingsError, SubletError
-from sublet_cdk import names
+from sublet.operate.rules import stack_names
 from sublet_cdk.consumer_stack import ConsumerStack
 from sublet_cdk.context import OWN_CREDENTIALS, STACK, stated
 from sublet_cdk.places import place_of
@@ -46,7 +46,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
         case "consumer":
             return ConsumerStack(
                 app,
-                names.consumer_stack(context.get("application", UNNAMED)),
+                stack_names.consumer_stack(context.get("application", UNNAMED)),
                 description="sublet: a Kinesis consumer on short leases",
                 synthesizer=synthesizer,
                 env=env,
@@ -55,7 +55,7 @@ def stack_of(app: App, defaults: Mapping[str, str]) -> Stack:
         case "pipeline":
             return PipelineStack(
                 app,
-                names.pipeline_stack(context.get("name", UNNAMED)),
+                stack_names.pipeline_stack(context.get("name", UNNAMED)),
                 description="sublet: a Kinesis stream into tables, on EMR Serverless",
                 synthesizer=synthesizer,
                 env=env,

@@ -30,7 +30,7 @@ KNOWN_ONLY_AT_DEPLOYMENT = "known-only-at-deployment"
 """Stands for the name of a stream that the same stack creates, so that the other settings can be validated."""
 
 APPLICATION_MAX = 64
-"""Step Functions limits names to 80 characters, and ours is `<application>-lease-workers`."""
+"""Step Functions limits names to 80 characters, and ours is `<application>-express-workers` at most."""
 
 STATED_OTHERWISE = (
     "application",

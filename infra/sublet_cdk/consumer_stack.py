@@ -19,6 +19,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.settings import SIGHTINGS_SUFFIX
 from sublet.settings.keywords import WorkerKeywords
@@ -43,6 +44,8 @@ CONTEXT = {
     "existing_sightings_table": "true: the same for the table <application>-sightings",
     "lease_table_key_arn": "your own KMS key for the lease table and the sightings table",
     "tick": "the schedule, as EventBridge writes it: rate(1 minute)",
+    "state_machine_type": "standard (default), or express: cheaper, for catch_up mode with windows of at most four "
+    "minutes; no list of executions",
     "architecture": "arm64 or x86_64",
     "worker_memory": "MiB",
     "worker_reserved_concurrency": "a number; none is reserved by default",
@@ -70,6 +73,7 @@ REQUIRED = ("application", "handler_code", "handler")
 
 DEFAULTS = {
     "tick": "rate(1 minute)",
+    "state_machine_type": "standard",
     "architecture": "arm64",
     "worker_memory": "512",
     "runtime": "python3.13",
@@ -80,6 +84,8 @@ RUNTIMES = {
     f"python{version}": lambda_.Runtime(f"python{version}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
     for version in LAYER.python_versions
 }
+
+STATE_MACHINE_TYPES = {"standard": sfn.StateMachineType.STANDARD, "express": sfn.StateMachineType.EXPRESS}
 
 HANDLER_ON_TABLE = [
     "dynamodb:GetItem",
@@ -157,6 +163,7 @@ class ConsumerStack(Stack):
             ),
             "lease_table_removal": self._removal(),
             "lease_table_deletion_protection": is_true(self.context, "deletion_protection", default=False),
+            "state_machine_type": one_of(self.context, "state_machine_type", STATE_MACHINE_TYPES),
             "schedule": events.Schedule.expression(self.context["tick"]),
             "architecture": one_of(self.context, "architecture", architectures),
             "worker_memory": number(self.context, "worker_memory"),

@@ -35,6 +35,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
         Metric.LEASES_FAILED: "Sum",
         Metric.THROTTLED_POLLS: "Maximum",
         Metric.FAN_OUT_POLLED_INSTEAD: "Sum",
+        Metric.METRICS_EXPORTS_FAILED: "Sum",
     },
     "Trouble": {
         Metric.HANDLER_FAILURES: "Sum",

@@ -20,6 +20,7 @@ from sublet_cdk.bytecode import python_of_version
 from sublet_cdk.code_folder import EXCLUDE
 from sublet_cdk.dependencies import LAYER, built_with_bytecode
 from sublet_cdk.log_groups import LogKeeping, add_log_group
+from sublet_cdk.metrics_export import METRICS
 from sublet_cdk.nag import acknowledge
 from sublet_cdk.wheels import Platform
 
@@ -124,9 +125,9 @@ def add_function(
         policy = roles.add_duties(scope, f"{name}Duties", own.role, duties)
         function.node.add_dependency(policy)
         permitted.append(policy)
-    if own.network is not None or shape.tracing is not lambda_.Tracing.DISABLED:
+    if own.network is not None or shape.tracing is not lambda_.Tracing.DISABLED or METRICS in duties:
         for each in permitted:
-            acknowledge(each, "IAM5[Resource::*]", "Network interfaces and traces have no names before they exist")
+            acknowledge(each, "IAM5[Resource::*]", "Network interfaces, traces and metrics have no names or ARNs")
     return function
 
 

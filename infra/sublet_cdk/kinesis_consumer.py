@@ -28,6 +28,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from sublet.metric_names import NAMESPACE
 from sublet.settings.keywords import WorkerKeywords
@@ -44,7 +45,6 @@ from sublet_cdk.consumer_settings import (
 )
 from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.deployment_check import add_deployment_check
-from sublet_cdk.executions import EXECUTIONS_LOG, add_state_machine
 from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.fan_out import consumer_of, register_before
 from sublet_cdk.functions import (
@@ -62,15 +62,18 @@ from sublet_cdk.functions import (
 from sublet_cdk.handler_asset import stage_handler, warn_of_unread_requirements
 from sublet_cdk.library import stage_folder, stage_library
 from sublet_cdk.log_groups import keep_logs
+from sublet_cdk.metrics_export import collector_variables, goes_to_cloudwatch
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.monitoring_level import Level, level_of, with_metrics
-from sublet_cdk.networks import check_worker_network
+from sublet_cdk.networks import check_worker_network, services_of
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.places import check_stream
+from sublet_cdk.property_help import with_property_help
 from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
 from sublet_cdk.shipped import shipped
 from sublet_cdk.state_machine import Functions
+from sublet_cdk.state_machine_resource import EXECUTIONS_LOG, NAMES, add_state_machine, check_type, with_window
 from sublet_cdk.tables import TableKeeping, tables_of
 from sublet_cdk.ticks import add_lease_manager, add_rule
 from sublet_cdk.worker_properties import check_memory, network, own_layers, own_variables
@@ -78,35 +81,40 @@ from sublet_cdk.worker_properties import check_memory, network, own_layers, own_
 LEASE_WORKER_ENTRY_POINT = shipped("functions/lease_worker/app.py")
 
 
+@with_property_help(ConsumerMonitoring)
 class KinesisConsumer(Construct):
     """One application (consumer group) on one stream.
 
     application             names the lease table (KCL's convention) and prefixes all other names
     stream                  new, or imported by its ARN; left out with `streams`, which names several. Their roles may
                             then read streams by name, pattern or tag, also those that do not exist yet
-    handler_code, handler   a folder, and the `module:function` in it. Its requirements.txt is installed from wheels
+    handler_code, handler, handler_dot_files
+                            a folder, and the `module:function` in it. Its requirements.txt is installed from wheels
                             for the function's platform, without Docker. Files with a leading dot in their names are
                             left out, except those in handler_dot_files
     lease_table             an existing table of KCL named `application`, to continue from its checkpoints. By default
                             one is created
     sightings_table         an existing `<application>-sightings`, of a process, of a KinesisConsumerService, or of an
                             earlier stack. By default one is created
-    lease_table_removal     of the created tables. By default they outlive the stack, with checkpoints, snapshots and
-                            pauses, except after a failed first deployment, which leaves none behind. To use them
-                            again: `lease_table` and `sightings_table`
+    lease_table_removal     what becomes of the created tables. By default they outlive the stack, with checkpoints,
+                            snapshots and pauses, except after a failed first deployment, which leaves none behind. To
+                            use them again: `lease_table` and `sightings_table`
     lease_table_deletion_protection
                             the created table cannot be deleted until this is false again
     lease_table_key         your own KMS key for the created tables, or of the existing `lease_table` if that does not
                             know its own; DynamoDB's own by default
-    schedule                of the ticks, every minute by default. The alarms' periods follow it
-    worker_memory           of one lease worker, in MiB
-    worker_timeout          of one lease worker; Lambda's 15 minutes by default
+    schedule                when ticks start: every minute by default. The alarms' periods follow it
+    state_machine_type      EXPRESS costs a tenth of STANDARD or less. It is for catch_up mode with
+                            windows of at most four minutes (`window`, 4m by default then), and has no list of
+                            executions: the worker's log tells of them
+    worker_memory           the memory of one lease worker, in MiB
+    worker_timeout          the timeout of one lease worker; Lambda's 15 minutes by default
     worker_reserved_concurrency, manager_reserved_concurrency
-                            None by default, on purpose: a reservation is taken from the account's other
-                            functions, and new accounts have too little for one. The worker's limits how much
-                            the consumer takes; it needs at least shards / leases_per_worker. For the manager,
-                            1 is correct but slower: a prompt during a tick is throttled, and Lambda delivers
-                            it some seconds later
+                            how many may run at once. None by default, on purpose: a reservation is taken from the
+                            account's other functions, and new accounts have too little for one. The worker's limits
+                            how much the consumer takes; it needs at least shards / leases_per_worker. For the
+                            manager, 1 is correct but slower: a prompt during a tick is throttled, and Lambda
+                            delivers it some seconds later
     worker_environment      more variables, for the handler
     worker_role             an existing role, which gets what the worker needs; by default one is created
     on_failure              a queue, topic or bucket, or the ARN of one (a bucket's with or without /prefix), for
@@ -119,19 +127,21 @@ class KinesisConsumer(Construct):
                             registers one on each stream, and each must be named; or give the name of consumers that are
                             registered already. Synth prints the cost
     worker_layers           up to three more layers, for the handler
-    ephemeral_storage       of the worker's /tmp; Lambda's 512 MiB by default
+    ephemeral_storage       the size of the worker's /tmp; Lambda's 512 MiB by default
     vpc, vpc_subnets, security_groups
-                            of the worker, whose handler may need resources in it. It must reach Kinesis and
+                            the worker's network, if the handler needs resources in it. It must reach Kinesis and
                             DynamoDB (endpoints or a NAT): subnets that cannot are refused at synth. The manager runs
                             none of your code, and stays outside
-    runtime                 of the functions: Python 3.11 to 3.14
-    tracing                 of the functions, with X-Ray
+    runtime                 the functions' Python: 3.11 to 3.14
+    architecture            the functions' processors: ARM_64, which costs a fifth less, or X86_64
+    tracing                 whether X-Ray traces the functions
+    log_retention           how long CloudWatch keeps each log group's lines
     log_key                 a KMS key for all log groups, which gets the statement that CloudWatch Logs needs (an
                             imported key must have it already); CloudWatch's own by default
     stream_key              the stream's KMS key, if it is neither the stream construct's own nor AWS's
-    alarm_topic             gets a message when an alarm fires and when it is over
-    monitoring, dashboard_name
-                            as for ConsumerMonitoring. "lean" implies metrics_level=lean, and metrics_by_shard=none
+    alarm_topic, alarm_thresholds, dashboard_name
+                            as for ConsumerMonitoring
+    monitoring              as for ConsumerMonitoring. "lean" implies metrics_level=lean, and metrics_by_shard=none
                             unless you state another
     outputs                 add the names of the created resources as stack outputs
     deployment_check        the deployment fails if the deployed worker cannot import its handler. A first deployment
@@ -157,6 +167,7 @@ class KinesisConsumer(Construct):
         lease_table_deletion_protection: bool = False,
         lease_table_key: kms.IKey | None = None,
         schedule: events.Schedule | None = None,
+        state_machine_type: sfn.StateMachineType = sfn.StateMachineType.STANDARD,
         worker_memory: int = 512,
         worker_timeout: Duration | None = None,
         worker_reserved_concurrency: int | None = None,
@@ -196,11 +207,16 @@ class KinesisConsumer(Construct):
         check_stream(self, stream)
         self.destination = destination_of(on_failure, on_failure_key)
         level = level_of(self, monitoring)
-        stated = with_metrics(level, settings)
+        stated = with_window(state_machine_type, with_metrics(level, settings))
         self.settings = settings_of(application, stream, handler, stated, timeout, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
+        self._state_machine_type = state_machine_type
+        check_type(state_machine_type, self.settings)
+        own = own_variables(worker_environment or {})
+        to_cloudwatch = goes_to_cloudwatch(self.settings, own)
         check_memory(self.settings, worker_memory)
-        check_worker_network(self, vpc, vpc_subnets, self.destination)
+        needed = services_of(self.settings, to_cloudwatch=to_cloudwatch)
+        check_worker_network(self, vpc, vpc_subnets, self.destination, needed)
         check_runtime(runtime)
         if without_bytecode := lacks(python_of(runtime)):
             Annotations.of(self).add_info(without_bytecode)
@@ -211,7 +227,8 @@ class KinesisConsumer(Construct):
             keep_logs(self, log_retention, log_key),
             add_layers(self, architecture, runtime, library, dependencies_layer),
             environment_of(self.settings, stream, self.destination, self.fan_out_consumer)
-            | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE},
+            | {"POWERTOOLS_METRICS_NAMESPACE": NAMESPACE}
+            | collector_variables(self.settings, own),
             runtime,
             tracing,
         )
@@ -227,6 +244,7 @@ class KinesisConsumer(Construct):
             self.destination,
             lease_table is not None,
             self.fan_out_consumer,
+            to_cloudwatch=to_cloudwatch,
         )
         self.dead_letters = add_queue(self, "DeadLetters", "This is the dead-letter queue itself")
         code = self._worker_code(Path(handler_code), handler_dot_files)
@@ -238,7 +256,7 @@ class KinesisConsumer(Construct):
             compiled_asset(code, python_of(runtime)),
             self._access.worker(),
             Own(
-                own_variables(worker_environment or {}),
+                own,
                 own_layers(worker_layers),
                 worker_role,
                 network(vpc, security_groups, vpc_subnets),
@@ -266,6 +284,7 @@ class KinesisConsumer(Construct):
                 Stack.of(self).partition,
             ),
             self.shape.log_keeping,
+            state_machine_type,
         )
         schedule = schedule or events.Schedule.rate(Duration.minutes(1))
         self.rule = add_rule(self, application, self.manager, schedule, self.dead_letters)
@@ -289,6 +308,8 @@ class KinesisConsumer(Construct):
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
             monitoring=level,
+            metrics_export=self.settings.metrics_export,
+            collector=not to_cloudwatch,
             dashboard_name=dashboard_name,
             runtime=Runtime.LAMBDA,
         )
@@ -313,7 +334,7 @@ class KinesisConsumer(Construct):
     def state_machine_name(self) -> str:
         """Fixed, because the manager's environment needs the state machine's ARN, and the state machine needs the
         manager's. With a fixed name the first is known before the state machine exists."""
-        return f"{self.settings.application}-lease-workers"
+        return NAMES[self._state_machine_type].format(application=self.settings.application)
 
     @property
     def state_machine_arn(self) -> str:

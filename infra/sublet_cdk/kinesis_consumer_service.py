@@ -26,7 +26,7 @@ from aws_cdk import aws_kinesis as kinesis
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
-from constructs import Construct
+from constructs import Construct, IConstruct
 from sublet.errors import SettingsError
 from sublet.metric_names import NAMESPACE
 from sublet.settings.keywords import ServiceKeywords
@@ -38,13 +38,16 @@ from sublet_cdk.consumer_settings import environment_of
 from sublet_cdk.dashboard_names import Runtime
 from sublet_cdk.failure_destination import FailureDestination, destination_of
 from sublet_cdk.fan_out import consumer_of, register_before
+from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.log_groups import add_log_group, keep_logs
+from sublet_cdk.metrics_export import METRICS, goes_to_cloudwatch
 from sublet_cdk.monitoring import ConsumerMonitoring
 from sublet_cdk.monitoring_level import Level, level_of, with_metrics
 from sublet_cdk.nag import acknowledge
-from sublet_cdk.networks import check_task_network
+from sublet_cdk.networks import check_task_network, services_of
 from sublet_cdk.outputs import add_outputs
 from sublet_cdk.places import check_stream
+from sublet_cdk.property_help import with_property_help
 from sublet_cdk.property_types import typed_properties
 from sublet_cdk.service_code import (
     CODE,
@@ -71,6 +74,7 @@ CPU_TARGET_PERCENT = 60
 SCALES_IN_AFTER, SCALES_OUT_AFTER = Duration.minutes(10), Duration.minutes(2)
 
 
+@with_property_help(KinesisConsumer)
 class KinesisConsumerService(Construct):
     """One application (consumer group) on one stream, in containers.
 
@@ -85,9 +89,12 @@ class KinesisConsumerService(Construct):
     vpc, cluster            where it runs: your own cluster, or one that is created in the network. It must reach
                             Kinesis, DynamoDB, CloudWatch Logs and the images (endpoints or a NAT): subnets that
                             cannot are refused at synth
-    cpu, memory             of one task: Fargate's units and MiB
-    architecture            arm64 or x86_64
-    min_tasks, max_tasks    tasks beyond the number of shards have nothing to do
+    vpc_subnets, security_groups, assign_public_ip
+                            where the tasks are in the network. By default in its private subnets, in a security group
+                            without inbound rules. A task in a public subnet without a NAT needs a public address
+    cpu, memory             the size of one task: in Fargate's units, and in MiB
+    architecture            the tasks' processors: arm64 or x86_64
+    min_tasks, max_tasks    how many tasks run. Those beyond the number of shards have nothing to do
     scale_out_lag           tasks are added while the most lagging shard is further behind than this, or the average CPU
                             is above 60%; and removed when neither is true
     spot                    all tasks but the first on Fargate Spot: an interruption is a SIGTERM, with two minutes'
@@ -154,6 +161,8 @@ class KinesisConsumerService(Construct):
         stated = with_metrics(level, settings)
         self.settings = service_settings_of(application, stream, handler, stated, self.destination, fan_out)
         self.fan_out_consumer = consumer_of(self, self.settings, stream, fan_out)
+        own = own_variables(environment or {}, "environment")
+        to_cloudwatch = goes_to_cloudwatch(self.settings, own)
         check_memory(self.settings, memory, "memory")
         _check_tasks(architecture, min_tasks, max_tasks)
         code = self._code(handler_code, image, command, architecture, dependencies)
@@ -169,10 +178,11 @@ class KinesisConsumerService(Construct):
             self.destination,
             lease_table is not None,
             self.fan_out_consumer,
+            to_cloudwatch=to_cloudwatch,
         )
         self.task_role = self._role(task_role, code)
         self.log_group = add_log_group(self, "ServiceLog", keep_logs(self, log_retention, log_key))
-        self.task = self._task(cpu, memory, architecture, code, own_variables(environment or {}, "environment"))
+        self.task = self._task(cpu, memory, architecture, code, own)
         self.cluster = cluster or self._cluster(vpc)
         check_task_network(
             self,
@@ -181,6 +191,7 @@ class KinesisConsumerService(Construct):
             self.destination,
             has_public_address=assign_public_ip,
             is_own_image=image is not None,
+            more=services_of(self.settings, to_cloudwatch=to_cloudwatch),
         )
         self.service = ecs.FargateService(
             self,
@@ -207,6 +218,8 @@ class KinesisConsumerService(Construct):
             stream=None if stream is None else stream.stream_name,
             streams=self.settings.streams,
             monitoring=level,
+            metrics_export=self.settings.metrics_export,
+            collector=not to_cloudwatch,
             dashboard_name=dashboard_name,
             runtime=Runtime.FARGATE,
         )
@@ -275,11 +288,15 @@ class KinesisConsumerService(Construct):
         }
         if self.destination is not None:
             self.destination.acknowledge(self, self.settings.application)
+        permitted: IConstruct
         if given is not None:
-            roles.add_duties(self, "TaskDuties", given, duties)
-            return given
-        tasks = stack.format_arn(service="ecs", resource="*")
-        return roles.role_of(self, "TaskRole", "ecs-tasks.amazonaws.com", duties, on_behalf_of=tasks)
+            role, permitted = given, roles.add_duties(self, "TaskDuties", given, duties)
+        else:
+            tasks = stack.format_arn(service="ecs", resource="*")
+            role = permitted = roles.role_of(self, "TaskRole", "ecs-tasks.amazonaws.com", duties, on_behalf_of=tasks)
+        if METRICS in duties:
+            acknowledge(permitted, "IAM5[Resource::*]", "Metrics have no ARNs")
+        return role
 
     def _task(
         self, cpu: int, memory: int, architecture: str, code: ServiceCode, own: Mapping[str, str]

@@ -16,7 +16,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 from sublet.errors import SettingsError
 from sublet.metric_names import Metric
-from sublet.settings import StreamChoice
+from sublet.settings import MetricsExport, StreamChoice
 from sublet_cdk import dashboard_names
 from sublet_cdk.alarm_kinds import EACH_STREAM, Missing
 from sublet_cdk.alarm_pace import AlarmThresholds
@@ -34,16 +34,19 @@ from sublet_cdk.monitoring_level import (
     level_of,
 )
 from sublet_cdk.monitoring_query import query_link
+from sublet_cdk.promql_constructs import add_promql_alarms
+from sublet_cdk.property_help import with_property_help
 from sublet_cdk.set_aside_alarm import set_aside_queue
 from sublet_cdk.stream_alarms import named_streams, too_rare
 
 
+@with_property_help()
 class ConsumerMonitoring(Construct):
     """The alarms and the dashboard of one application.
 
     application           the consumer group
     alarm_topic           gets a message when an alarm fires and when it is over
-    alarm_thresholds      when they fire
+    alarm_thresholds      when the alarms fire
     deployment            the functions, state machine and queue of an application on Lambda, which have alarms too
     on_failure            the queue in which records are set aside, or its ARN: there is an alarm before it deletes
                           them. A topic or a bucket has none
@@ -56,9 +59,14 @@ class ConsumerMonitoring(Construct):
                           `metrics_level=lean`, and a link to a query; "full": every alarm, and a dashboard; "none":
                           only the metrics. By default what the context "sublet:monitoring" of the app says, and
                           otherwise "full", so that a stack that exists keeps what it has
+    metrics_export        "otlp": the application has `metrics_export=otlp`, so there is an alarm on requests that fail,
+                          and alarms on PromQL queries that name the shard (`promql_alarms` by name)
+    collector             with "otlp": a collector gets these metrics, and not CloudWatch, which has no such alarms then
     dashboard_name        by default `<application>-sublet`. CloudWatch allows one of a name in an account, so the
                           application's next construct of an app, in another region or runtime, adds these two; state a
                           name if another app deploys it
+    runtime               where the application runs, which the dashboard's name says if a construct of the same app has
+                          taken the plain one
 
     `alarms` is by name, as in `monitoring.alarms["Lagging"]`.
     """
@@ -77,6 +85,8 @@ class ConsumerMonitoring(Construct):
         stream: str | None = None,
         streams: StreamChoice | str | None = None,
         monitoring: Level = None,
+        metrics_export: MetricsExport | str = MetricsExport.EMF,
+        collector: bool = False,
         dashboard_name: str | None = None,
         runtime: Runtime = Runtime.PROCESS,
     ) -> None:
@@ -92,16 +102,23 @@ class ConsumerMonitoring(Construct):
         named = dashboard_names.dashboard_name(self, application, runtime, dashboard_name) if is_full else ""
         by_stream = named_streams(choice) if is_full else ()
         is_lean = self.level is MonitoringLevel.LEAN
-        self._watched = Watched(subject, deployment, queue, log_group, by_stream, named, is_lean=is_lean)
+        exports = _parsed(metrics_export) is MetricsExport.OTLP
+        self._watched = Watched(
+            subject, deployment, queue, log_group, by_stream, named, is_lean=is_lean, exports=exports
+        )
         thresholds = alarm_thresholds or AlarmThresholds()
         self._silence = [
             alarm for alarm in alarms_of(self._watched, thresholds, math=True) if alarm.missing is Missing.BREACHING
         ]
         self.alarms: Mapping[str, cloudwatch.Alarm] = {}
+        self.promql_alarms: Mapping[str, Construct] = {}
         self._dashboard: cloudwatch.Dashboard | None = None
         if self.level is not MonitoringLevel.NONE:
             self._say_what_is_left_out(thresholds)
-            self.alarms = add_alarms(Construct(self, "Alarms"), self._watched, thresholds, alarm_topic)
+            within = Construct(self, "Alarms")
+            self.alarms = add_alarms(within, self._watched, thresholds, alarm_topic)
+            if exports and not collector:
+                self.promql_alarms = add_promql_alarms(within, self._watched, thresholds, alarm_topic)
         if is_full:
             self._dashboard = add_dashboard(self, self._watched, self.alarms)
 
@@ -186,3 +203,10 @@ class ConsumerMonitoring(Construct):
 
     def metric_worker_leases(self, period: Duration = MINUTE) -> cloudwatch.Metric:
         return self.metric(Metric.WORKER_LEASES, "Sum", period)
+
+
+def _parsed(metrics_export: MetricsExport | str) -> MetricsExport:
+    try:
+        return MetricsExport(metrics_export)
+    except ValueError:
+        raise SettingsError("metrics_export", metrics_export, f"one of {', '.join(MetricsExport)}") from None

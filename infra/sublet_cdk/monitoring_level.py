@@ -15,7 +15,7 @@ from typing import Any
 from aws_cdk import Annotations
 from constructs import Construct
 from sublet.errors import SettingsError
-from sublet.metric_names import LEAN, Metric
+from sublet.metric_names import LEAN, OF_EXPORT, Metric
 from sublet.settings import MetricsByShard, MetricsLevel
 
 FLAG = "sublet:monitoring"
@@ -75,7 +75,7 @@ def with_metrics(level: MonitoringLevel, settings: Mapping[str, Any]) -> dict[st
 
 def check_has(level: MonitoringLevel, metric: Metric) -> None:
     """Refuses a metric that CloudWatch does not have on this level, so that nobody watches it in vain."""
-    is_lean = metric in {counted.metric for counted in LEAN.values()}
+    is_lean = metric in {counted.metric for counted in (*LEAN.values(), *OF_EXPORT.values())}
     if level is MonitoringLevel.LEAN and not is_lean:
         raise SettingsError("monitoring", level, f"{MonitoringLevel.FULL}, for the metric {metric}")
     if level is MonitoringLevel.FULL and metric is Metric.STANDSTILL_AGE:

@@ -11,11 +11,22 @@ from aws_cdk import Annotations, Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IValidation
 from sublet.errors import SettingsError
+from sublet.operate.rules.role_needs import reads_schemas
+from sublet.settings import Settings
 from sublet_cdk.failure_destination import Destination
 
 OF_ANY = ("kinesis-streams", "dynamodb")
 OF_A_TASK = ("logs", "ecr.api", "ecr.dkr", "s3")
 """What a task needs beside: for its log, and its image from a registry of your own."""
+
+
+OF_METRICS = "monitoring"
+OF_SCHEMAS = "glue"
+
+
+def services_of(settings: Settings, *, to_cloudwatch: bool) -> tuple[str, ...]:
+    """The services that these settings need beside. `to_cloudwatch`: metrics are sent there by OTLP."""
+    return (*((OF_METRICS,) if to_cloudwatch else ()), *((OF_SCHEMAS,) if reads_schemas(settings) else ()))
 
 
 def select(vpc: ec2.IVpc, of: ec2.SubnetSelection) -> ec2.SelectedSubnets:
@@ -30,10 +41,15 @@ def select(vpc: ec2.IVpc, of: ec2.SubnetSelection) -> ec2.SelectedSubnets:
 
 
 def check_worker_network(
-    scope: Construct, vpc: ec2.IVpc | None, subnets: ec2.SubnetSelection | None, destination: Destination | None
+    scope: Construct,
+    vpc: ec2.IVpc | None,
+    subnets: ec2.SubnetSelection | None,
+    destination: Destination | None,
+    more: Sequence[str] = (),
 ) -> None:
-    """Raises SettingsError for public subnets. Isolated ones of a network of the app are checked at synth, when all of
-    its endpoints are known."""
+    """`more`: other services that it must reach. Raises SettingsError for public subnets. Isolated ones of a network of
+    the app are checked at synth, when all of its endpoints are known.
+    """
     if vpc is None:
         return
     chosen = select(vpc, subnets or ec2.SubnetSelection())
@@ -43,7 +59,7 @@ def check_worker_network(
             "public",
             "private subnets: Lambda gives a function no public address, so it would not reach Kinesis",
         )
-    _check_isolated(scope, vpc, chosen, _needed(destination))
+    _check_isolated(scope, vpc, chosen, _needed(destination, *more))
 
 
 def check_task_network(
@@ -54,6 +70,7 @@ def check_task_network(
     *,
     has_public_address: bool,
     is_own_image: bool,
+    more: Sequence[str] = (),
 ) -> None:
     """Raises SettingsError for public subnets without a public address, and for isolated ones of a network of the app
     with the public image of `handler_code`, which has no endpoint. Otherwise as for a worker."""
@@ -75,7 +92,7 @@ def check_task_network(
             "an image in a registry of your own (image=), since the public registry has no endpoint; or subnets with a "
             "NAT gateway",
         )
-    _check_isolated(scope, vpc, chosen, _needed(destination, *OF_A_TASK))
+    _check_isolated(scope, vpc, chosen, _needed(destination, *OF_A_TASK, *more))
 
 
 def _needed(destination: Destination | None, *more: str) -> Sequence[str]:

@@ -15,7 +15,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IValidation
 from sublet.errors import SettingsError
-from sublet_cdk.resolved_lengths import json_length
+from sublet_cdk.template_text_lengths import json_length
 
 INLINE_MAX = 10_240
 MANAGED_MAX = 6_144

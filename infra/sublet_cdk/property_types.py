@@ -36,10 +36,10 @@ def typed_properties(init: Init[P]) -> Init[P]:
 
     @wraps(init)
     def checked(self: Any, *args: P.args, **given: P.kwargs) -> None:
-        hints = _hints(init)
+        hints = types_of(init)
         for name, value in given.items():
             _check_name(name, value, init)
-            if name in hints:
+            if name in hints and name != "settings":
                 check_type(name, value, hints[name])
         init(self, *args, **given)
 
@@ -84,12 +84,12 @@ def check_type(name: str, value: object, hint: Any) -> None:
 
 
 @cache
-def _hints(init: Callable[..., None]) -> dict[str, Any]:
-    """Returns types by property, without the settings, and without types that the installed CDK is too old to know:
+def types_of(init: Callable[..., None]) -> dict[str, Any]:
+    """Returns types by property, and of the settings, but without types that the installed CDK is too old to know:
     such a property cannot have been given."""
     hints: dict[str, Any] = {}
     for name, text in init.__annotations__.items():
-        if name not in ("return", "settings"):
+        if name != "return":
             with suppress(AttributeError):
                 hints[name] = get_type_hints(SimpleNamespace(__annotations__={name: text}), init.__globals__)[name]
     return hints

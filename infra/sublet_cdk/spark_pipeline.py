@@ -42,6 +42,7 @@ from sublet_cdk.log_groups import add_log_group, keep_logs
 from sublet_cdk.monitoring_level import Level, MonitoringLevel, check_unheard, level_of
 from sublet_cdk.nag import acknowledge_wildcard
 from sublet_cdk.places import check_stream
+from sublet_cdk.property_help import with_property_help
 from sublet_cdk.property_types import typed_properties
 from sublet_cdk.queues import add_queue
 from sublet_cdk.several_streams import acknowledge_patterns, of_a_pipeline
@@ -68,10 +69,11 @@ IDLE_TIMEOUT = Duration.minutes(1)
 """How soon after a run the application stops. It keeps no workers, so nothing is paid for between runs."""
 
 
+@with_property_help()
 class SparkPipeline(Construct):
     """One pipeline: one stream, or several, into one set of tables.
 
-    name                    of the EMR application, and of its runs
+    name                    the name of the EMR application, and of its runs
     stream                  new, or imported by its ARN; or else:
     streams                 several, as in the source's option `stream` (docs/spark.md): names, ARNs, name patterns and
                             tags. The tables' column `stream` says which one a row is of
@@ -79,7 +81,7 @@ class SparkPipeline(Construct):
     checkpoint_prefix       in the same bucket; `<output_prefix>/_checkpoint` by default. It belongs to these tables
     release_label           EMR's release, with Spark 4
     image_uri               a custom image in ECR, which EMR Serverless may pull, instead of the release's own
-    sink                    parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
+    sink, namespace         parquet, delta or iceberg; for iceberg, `namespace` names the tables (glue.orders)
     schema                  the records' columns: DDL, a .json file in Spark's form, or an Avro schema (.avsc). Without
                             it, only raw records
     format                  what the records are, as `sublet pipeline --format`: json (default), avro, glue ... With
@@ -91,21 +93,25 @@ class SparkPipeline(Construct):
     start                   where the first run begins
     options, spark          more options of the source (docs/spark.md), and of the Spark session
     schedule                an expression, or its text; if its gaps exceed alarm_thresholds' silence_hours, raise
-    those
+                            those
     maintenance             when `sublet pipeline maintain` runs: an expression, or its text, or "never". By default
                             once a day for delta, and for iceberg if `spark` has Iceberg's extension, which it needs
     run_timeout             a run that takes longer is stopped and counts as failed; the next one continues after it
-    driver, executor, executors_max   the workers of a run
+    driver, executor, executors_max
+                            the workers of a run: their sizes, and how many executors there may be
+    architecture            the workers' processors: ARM_64, which costs a fifth less, or X86_64
     vpc                     the workers' network, which must reach Kinesis; EMR Serverless's own does not
     vpc_subnets             by default its private subnets with internet access (a NAT). Isolated ones work too if the
                             network has endpoints for Kinesis, S3, CloudWatch Logs and, with an `application`,
                             DynamoDB
-    security_groups         of the workers; by default one without inbound rules is created
+    security_groups         the workers' groups; by default one without inbound rules is created
+    log_retention           how long CloudWatch keeps the log's lines
     log_key                 a KMS key for the log group, as for KinesisConsumer
     stream_key, bucket_key, lease_table_key
                             the KMS keys of the stream, the bucket and the lease table, if they are neither AWS's nor
                             known to the given construct
     alarm_topic             gets a message when an alarm fires and when it is over
+    alarm_thresholds        when the alarms fire
     monitoring              "lean" or "full": four alarms, all on AWS' own metrics; "none": no alarms. By default as for
                             ConsumerMonitoring
     dependencies, python    a folder that was built elsewhere, and the interpreter that it was built for

@@ -14,6 +14,13 @@ A crashed item runs again at once. That is safe without waiting for an expiry: t
 and knows by `item_id` what its crashed predecessor held. It uses only JSONPath, without JSONata or a distributed Map,
 so the same definition runs on AWS, ministack and LocalStack.
 
+An Express state machine (`definition(..., express=True)`) is billed by its duration instead of its states, which makes
+catch_up mode's share of it small. Step Functions may run an asynchronous Express execution twice ("at-least-once",
+Developer Guide, "Choosing workflow type"), and both would have the same items. So each run of an execution first gives
+its item an id of its own: the worker of the second run then sees another worker's leases, not those of its crashed
+predecessor. An Express execution ends after five minutes, whatever it waits for. A window that goes on then ends by
+itself, and the next tick continues.
+
 It is written out instead of built from aws_stepfunctions' classes. So the deployed definition is one value, which
 tests execute and whose events they count. The classes would also add retries, and let the state machine invoke every
 version of the functions.
@@ -37,6 +44,9 @@ RETRIES = 1
 
 HISTORY_EVENTS_MAX = 25_000
 """Step Functions' limit: a Standard execution fails when its history reaches it."""
+
+EXPRESS_SECONDS_MAX = 300
+"""An Express execution ends after this time. (Step Functions Developer Guide, "Choosing workflow type".)"""
 
 LAMBDA_FAULTS = [
     "Lambda.ServiceException",
@@ -65,9 +75,10 @@ class Functions:
         return f"arn:{self.partition}:states:::lambda:invoke"
 
 
-def definition(functions: Functions) -> Asl:
+def definition(functions: Functions, *, express: bool = False) -> Asl:
     return {
         "Comment": "sublet: lease workers, one window after another; bounded, so that the history is too",
+        **({"TimeoutSeconds": EXPRESS_SECONDS_MAX} if express else {}),
         "StartAt": "EachItem",
         "States": {
             "EachItem": {
@@ -77,8 +88,8 @@ def definition(functions: Functions) -> Asl:
                 "ItemSelector": {"item.$": "$$.Map.Item.Value", "runs": 1, "crashes": 0, "crash": "none"},
                 "ItemProcessor": {
                     "ProcessorConfig": {"Mode": "INLINE"},
-                    "StartAt": "RunWindow",
-                    "States": _item_states(functions),
+                    "StartAt": "NameRun" if express else "RunWindow",
+                    "States": {**(_own_item_id() if express else {}), **_item_states(functions)},
                 },
                 "End": True,
             }
@@ -97,6 +108,25 @@ def history_events_max(items: int = MAP_ITEMS_MAX, runs: int = RUNS_MAX) -> int:
     run = task + state + state  # RunWindow; AfterWindow and NextWindow, or CountCrash and AfterCrash
     item = iteration + runs * run + task + state  # ... PromptLeaseManager, Prompted
     return execution + map_state + items * item
+
+
+def _own_item_id() -> Asl:
+    """Two states that make the item's id this run's own. A Pass can replace one field only by what it reads."""
+    return {
+        "NameRun": {
+            "Type": "Pass",
+            "Comment": "Step Functions may run an Express execution twice: each run is another worker",
+            "Parameters": {"item_id.$": "States.Format('{}-{}', $.item.item_id, States.UUID())"},
+            "ResultPath": "$.own",
+            "Next": "OwnItem",
+        },
+        "OwnItem": {
+            "Type": "Pass",
+            "InputPath": "$.own.item_id",
+            "ResultPath": "$.item.item_id",
+            "Next": "RunWindow",
+        },
+    }
 
 
 def _item_states(functions: Functions) -> Asl:

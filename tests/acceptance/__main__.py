@@ -50,7 +50,13 @@ class Accounts(NamedTuple):
     number: str
     region: str
     elsewhere: AwsToDeployTo | None = None
-    foreign: AwsToDeployTo | None = None
+    foreign: Account | None = None
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """What the report calls each account."""
+        others = {} if self.foreign is None else {self.foreign.number: "<other account>"}
+        return {**others, self.number: "<account>"}
 
     @property
     def all(self) -> list[AwsToDeployTo]:
@@ -76,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         belongings = Belongings(plan.prefix, _say)
         verdict = run(Stage(accounts.aws, plan, belongings, _say, accounts.elsewhere, accounts.foreign))
-        written = _written(plan, accounts.region, verdict).replace(accounts.number, "<account>")
+        written = _written(plan, accounts.region, verdict)
+        for number, called in accounts.numbers.items():
+            written = written.replace(number, called)
         asked.report.parent.mkdir(parents=True, exist_ok=True)
         asked.report.write_text(written)
         print(f"\n{written}\nThe report is in {asked.report}.")
@@ -217,7 +225,10 @@ def _written(plan: Plan, region: str, verdict: Verdict) -> str:
         "Nothing. (The CDK's own bucket keeps the code that was uploaded.)"
     ]
     if verdict.left:
-        left.append(f'\nLog in again if need be, then: make aws-acceptance ACCEPTANCE="--remove {plan.prefix}"')
+        left.append(
+            f'\nLog in again if need be, then: make aws-acceptance ACCEPTANCE="--remove {plan.prefix}", with the '
+            "--region, --second-region and --other-profile of this run: it looks in no other place."
+        )
     return "\n".join(
         [
             f"# sublet on {where}, {at}",

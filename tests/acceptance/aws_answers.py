@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from sublet.metric_names import NAMESPACE, Metric
 from sublet.operate.aws.inspection import DRY_RUN_ANSWER
-from sublet_cdk.names import consumer_stack
+from sublet.operate.rules.stack_names import consumer_stack
 
 from tests.acceptance.outcomes import PATIENCE, NotAsItShouldBe, main_of, only_on_aws
 from tests.acceptance.stage import Stage

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sublet.operate.rules import role_needs
+from sublet.operate.rules.stack_names import consumer_stack
 from sublet.settings.value import TAG as APPLICATION_TAG
-from sublet_cdk.names import consumer_stack
 
 from infra.local.deploy import bootstrap
 from tests.acceptance.belongings import TAG
@@ -38,7 +38,8 @@ def _deployed_by_command(stage: Stage, suffix: str) -> None:
     context, recorder = stage.recorded(suffix)
     application = context["application"]
     stage.expect_stack(consumer_stack(application), application, f"{application}-sightings")
-    outputs = _run_deploy(stage, {**context, "stream_arn": arn})
+    exports = {} if stage.plan.is_dry else {"metrics_export": "otlp"}  # `metrics_by_otlp` looks for them
+    outputs = _run_deploy(stage, {**context, **exports, "stream_arn": arn})
     _all_come(stage, Fleet(stage.aws, arn.rpartition("/")[2], outputs, recorder))
 
 

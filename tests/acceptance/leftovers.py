@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sublet_cdk.state_machine_resource import VENDED_LOGS
+
 from infra.local.deploy import AwsToDeployTo
 from tests.acceptance.belongings import TAG, Belongings, Thing
 from tests.acceptance.things import Bucket, Key, Queue, StackOfRun, Stream, Table
@@ -15,12 +17,22 @@ class NamesTaken(Exception):
 
 
 def check_names_are_free(aws: AwsToDeployTo, prefix: str) -> None:
-    """Raises NamesTaken before anything is created: what bears such a name may be somebody else's, and a deployment
-    would update a stack that exists.
+    """Raises NamesTaken before anything is created: what bears such a name may be somebody else's. A deployment would
+    update a stack that exists, and fail over another thing's name, which then stands among the resources of a stack
+    that is the run's.
     """
     begins = f"{prefix}-"
     stacks = (f"stack {name}" for name in _stacks(aws) if name.startswith((f"sublet-{begins}", begins)))
-    named = {"stream": _streams(aws), "table": _tables(aws), "queue": _queues(aws), "bucket": _buckets(aws)}
+    named = {
+        "stream": _streams(aws),
+        "table": _tables(aws),
+        "queue": _queues(aws),
+        "bucket": _buckets(aws),
+        "state machine": [
+            each["name"] for each in _listed(aws, "stepfunctions", "list_state_machines", "stateMachines")
+        ],
+        "log group": [name.removeprefix(f"{VENDED_LOGS}/") for name in _logs_of_executions(aws)],
+    }
     taken = [*stacks, *(f"{kind} {name}" for kind, names in named.items() for name in names if name.startswith(begins))]
     if taken:
         more = f" and {len(taken) - 5} more" if len(taken) > 5 else ""
@@ -99,6 +111,11 @@ def _queues(aws: AwsToDeployTo) -> list[str]:
 
 def _buckets(aws: AwsToDeployTo) -> list[str]:
     return [each["Name"] for each in _listed(aws, "s3", "list_buckets", "Buckets")]
+
+
+def _logs_of_executions(aws: AwsToDeployTo) -> list[str]:
+    found = aws.client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=f"{VENDED_LOGS}/")
+    return [each["logGroupName"] for page in found for each in page["logGroups"]]
 
 
 def _listed(aws: AwsToDeployTo, service: str, operation: str, field: str) -> list[Any]:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sublet_cdk.names import consumer_stack
+from sublet.operate.rules.stack_names import consumer_stack
 
 from infra.local.deploy import AwsToDeployTo, deploy
 from tests.acceptance.belongings import TAG, Belongings

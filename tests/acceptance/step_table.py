@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
-from tests.acceptance import aws_answers, deployments, steps
+from tests.acceptance import aws_answers, deployments, otlp, steps
 from tests.acceptance.price import Use
 from tests.acceptance.stage import Stage
 
@@ -66,6 +66,10 @@ STEPS: tuple[Step, ...] = (
         Use(consumers=1, shards=1),
     ),
     Step(deployments.by_the_deploy_command, "`sublet deploy` deploys from a command line", Use(consumers=1, shards=1)),
+    Step(
+        otlp.metrics_by_otlp,
+        "CloudWatch takes metrics by OTLP, deltas as they are, and has each shard of a deployment",
+    ),
     Step(
         deployments.without_the_cdk,
         "`sublet synth --plain` deploys by CloudFormation alone",

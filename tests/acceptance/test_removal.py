@@ -245,6 +245,20 @@ def test_every_kind_of_created_thing_is_removed(aws: MotoAws) -> None:
         ("table orders-x", lambda aws: aws.client("dynamodb").create_table(TableName="orders-x", **KEY)),
         ("queue orders-x", lambda aws: aws.client("sqs").create_queue(QueueName="orders-x")),
         ("bucket orders-x", lambda aws: aws.client("s3").create_bucket(Bucket="orders-x")),
+        (
+            "log group orders-x-lease-workers",
+            lambda aws: aws.client("logs").create_log_group(
+                logGroupName="/aws/vendedlogs/states/orders-x-lease-workers"
+            ),
+        ),
+        (
+            "state machine orders-x-lease-workers",
+            lambda aws: aws.client("stepfunctions").create_state_machine(
+                name="orders-x-lease-workers",
+                definition='{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}',
+                roleArn="arn:aws:iam::123456789012:role/states",
+            ),
+        ),
         ("stack sublet-orders-x", lambda aws: aws.stacks.create("sublet-orders-x", of=None)),
         ("stack orders-x", lambda aws: aws.stacks.create("orders-x", of=None)),
     ],

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
+from sublet.aws.otlp.exported_metrics import OtlpSeries
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.window import CRASHES_MAX, AfterWindow
+from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import StreamNotFound, SubletError
 from sublet.handler import Batch
 from sublet.metric_names import LEAN, Metric
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.lease_writes import LeaseWrite
+from sublet.protocol.otlp import Temporality
 from sublet.settings import MetricsLevel, Mode, Settings
 from sublet.testing.turn_taking import TurnTaking
 from sublet_cdk.alarm_kinds import Source
 
 from tests.alarms.cloudwatch import Recorded
-from tests.doubles.engine_world import MINUTE, EngineWorld, Result
+from tests.doubles.engine_world import MINUTE, EngineWorld, ObservedTable, Result
+from tests.doubles.otlp_service import Point, Request, points_of
 
 TURNS_MAX = 100_000_000
 ATTEMPTS_OF_TICK = 3
@@ -38,8 +43,11 @@ class TimedMetrics:
 
     recorded: Mapping[MetricsLevel, Recorded]
     minute: Callable[[], int]
+    exported: Exported | None = None
 
-    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:  # noqa: ARG002 - no alarm is on one
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None, in_trouble: bool = True) -> None:  # noqa: ARG002 - no alarm is on one
+        if self.exported is not None:
+            self.exported.series.put(metric, value, shard_id)
         self.recorded[MetricsLevel.FULL].put(Source.APPLICATION, metric, self.minute(), value)
         if metric in LEAN:
             counted_as = LEAN[metric]
@@ -50,8 +58,38 @@ class TimedMetrics:
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         """No alarm is on one."""
 
-    def flush(self) -> None:
-        """Nothing to do: `put` writes at once."""
+    def put_duration(self, lasted: timedelta, *, shard_id: str, error: str | None = None) -> None:
+        """No alarm is on one."""
+
+    def flush(self, *, is_last: bool = False) -> None:  # noqa: ARG002 - nothing waits
+        """`put` has written at once what the log has."""
+        if self.exported is not None:
+            self.exported.send()
+
+
+class Exported:
+    """The requests with `metrics_export=otlp`, by when they were sent. One for all processes of the fleet."""
+
+    def __init__(self, settings: Settings, now: Callable[[], datetime]) -> None:
+        self._now, self.began = now, now()
+        self.series = OtlpSeries(settings.application, settings.stream, Temporality.DELTA, self.began)
+        self.requests: list[tuple[datetime, bytes]] = []
+
+    def send(self) -> None:
+        self.requests += [(self._now(), body) for body in self.series.taken(self._now())]
+
+    def lose(self) -> None:
+        """What a process that dies has not sent is lost; here, what the others have not sent either."""
+        self.series.taken(self._now())
+
+    def points(self) -> list[Point]:
+        """As CloudWatch has them. Raises what its stand-in refuses."""
+        headers = {"content-type": "application/json"}
+        return [
+            point
+            for at, body in self.requests
+            for point in points_of(Request("POST", "/v1/metrics", headers, body), at, None, "")
+        ]
 
 
 @dataclass(slots=True)
@@ -78,15 +116,59 @@ class Lambda:
     """True for a batch that kills its process."""
 
 
+class Process:
+    """One lease worker's process: its lease table and its handler. A dead one makes no more writes and no more calls;
+    other processes go on."""
+
+    def __init__(self, world: EngineWorld, is_deadly: Callable[[Batch], bool]) -> None:
+        self._world, self._is_deadly = world, is_deadly
+        self._is_dead = False
+
+    def worker(self) -> LeaseWorker:
+        ports = replace(self._world.ports, table=LivingTable(self._world.table, self._check))
+        handler = replace(self._world.handler, script=self._handle)
+        return LeaseWorker(ports, handler, self._world.settings)
+
+    def _handle(self, batch: Batch) -> None:
+        self._check()
+        if self._is_deadly(batch):
+            self._is_dead = True
+            raise Died
+        self._world.handler.script(batch)
+
+    def _check(self) -> None:
+        if self._is_dead:
+            raise Died
+
+
+@dataclass(frozen=True, slots=True)
+class LivingTable:
+    """A lease table that a process writes to while it lives."""
+
+    real: ObservedTable
+    check: Callable[[], None]
+
+    def scan(self) -> LeaseScan:
+        return self.real.scan()
+
+    def get(self, lease_key: str) -> Lease | MalformedRow | None:
+        return self.real.get(lease_key)
+
+    def apply(self, write: LeaseWrite) -> Result:
+        self.check()
+        return self.real.apply(write)
+
+
 class Fleet:
     """Make one, break something at some minute, run it, and look at CloudWatch."""
 
-    def __init__(self, settings: Settings, gap: timedelta, shards: int = 3) -> None:
+    def __init__(self, settings: Settings, gap: timedelta, shards: int = 3, *, exports: bool = False) -> None:
         self.world = EngineWorld(settings, shards=shards, leases=False)
         self.world.tasks = TurnTaking(self.world.clock, TURNS_MAX)
         self.settings, self.gap = settings, gap
         self.recorded = {level: Recorded() for level in MetricsLevel}
-        self.world.metrics = TimedMetrics(self.recorded, self.minute)  # type: ignore[assignment]  # the port, not MemoryMetrics
+        self.exported = Exported(settings, self.world.clock.now) if exports else None
+        self.world.metrics = TimedMetrics(self.recorded, self.minute, self.exported)  # type: ignore[assignment]  # the port, not MemoryMetrics
         self.world.handler.script = self._handle
         self.handles: Callable[[Batch], None] = lambda _: None
         self.broken = Lambda()
@@ -94,9 +176,8 @@ class Fleet:
         self.stalled: dict[str, list[tuple[int, int]]] = {}
         """By shard: (minute, since when it has stood still) for each minute in which it does."""
         self._records = 0
-        self._is_dying = False
-        self.world.table.disturb = self._write
         self.refuse_writes: Callable[[LeaseWrite, Callable[[], Result]], Result] = lambda _, apply: apply()
+        self.world.table.disturb = self._write
         self._next_tick = self.world.clock.steady()
         self._undelivered = 0
 
@@ -189,9 +270,15 @@ class Fleet:
             if not self.broken.can_start:
                 return
             try:
-                report = self.world.window(item, lasts=self.settings.window, margin=self.settings.window_margin)
+                report = self.world.window(
+                    item,
+                    lasts=self.settings.window,
+                    worker=Process(self.world, self._is_deadly).worker(),
+                    margin=self.settings.window_margin,
+                )
             except Died:
-                self._is_dying = False
+                if self.exported is not None:
+                    self.exported.lose()
                 crashes += 1
                 self._put(Source.WORKER, "Errors", 1)
                 continue
@@ -202,15 +289,13 @@ class Fleet:
             if report.next is not AfterWindow.AGAIN:
                 return
 
+    def _is_deadly(self, batch: Batch) -> bool:
+        return self.broken.deadly(batch)
+
     def _handle(self, batch: Batch) -> None:
-        if self.broken.deadly(batch):
-            self._is_dying = True
-            raise Died
         self.handles(batch)
 
     def _write(self, write: LeaseWrite, apply: Callable[[], Result]) -> Result:
-        if self._is_dying:
-            raise Died
         return self.refuse_writes(write, apply)
 
     def _put(self, source: Source, metric: str, value: float) -> None:

@@ -41,7 +41,14 @@ def days(way: Way, count: int, seed: int = 0) -> Mapping[MetricsLevel, Mapping[i
     """By level, the minutes in which alarms were on, and which. A day begins at midnight; the first hours are not
     judged.
     """
-    fleet, chance = Fleet(way.settings, way.gap, shards=6), Random(seed)
+    fleet = month(way, count, seed)
+    judged = range((way.most_periods() + RETRIEVED_BEYOND) * way.pace.span, fleet.minute())
+    return {level: _fired(fleet, way, judged, level) for level in MetricsLevel}
+
+
+def month(way: Way, count: int, seed: int = 0, *, exports: bool = False) -> Fleet:
+    """A healthy fleet after so many days."""
+    fleet, chance = Fleet(way.settings, way.gap, shards=6, exports=exports), Random(seed)
     idle = Idle(fleet, Random(seed))
     gap = max(1, way.gap // MINUTE)
     for day in range(count):
@@ -50,8 +57,7 @@ def days(way: Way, count: int, seed: int = 0) -> Mapping[MetricsLevel, Mapping[i
         idle.begin()
         fleet.run(day * DAY + EVENING - fleet.minute(), lambda minute: _minute(idle, minute, trouble))  # noqa: B023 - run here
         fleet.run((day + 1) * DAY - fleet.minute())
-    judged = range((way.most_periods() + RETRIEVED_BEYOND) * way.pace.span, fleet.minute())
-    return {level: _fired(fleet, way, judged, level) for level in MetricsLevel}
+    return fleet
 
 
 def _fired(fleet: Fleet, way: Way, judged: range, level: MetricsLevel) -> Mapping[int, tuple[str, ...]]:

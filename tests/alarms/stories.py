@@ -1,6 +1,6 @@
 """Stories of standstills. Each says what breaks, which alarms fire, and when.
 
-The table in docs/operations.md is made from these.
+The table in docs/alarms.md is made from these.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Told:
 @cache
 def lived(story: str, way: Way, after_tick: int) -> tuple[Fleet, range, int]:
     """The fleet, the minutes that are judged, and the one in which it broke."""
-    fleet = Fleet(way.settings, way.gap)
+    fleet = Fleet(way.settings, way.gap, exports=True)
     gap = max(1, way.gap // MINUTE)
     history = (way.most_periods() + RETRIEVED_BEYOND) * way.pace.span
     healthy, broken = -(-history // gap) * gap + after_tick % gap, way.noticed_within + 3 * way.pace.span

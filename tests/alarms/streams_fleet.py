@@ -34,7 +34,7 @@ class StreamMetrics:
     recorded: Recorded
     minute: Callable[[], int]
 
-    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None, in_trouble: bool = True) -> None:  # noqa: ARG002 - by stream alone
         stream = None if shard_id is None else stream_key_of(shard_id)
         if stream is not None and metric in OF_STREAMS:
             self.recorded.put(Source.APPLICATION, metric, self.minute(), value, stream.stream)
@@ -42,7 +42,10 @@ class StreamMetrics:
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         """No alarm is on one."""
 
-    def flush(self) -> None:
+    def put_duration(self, lasted: timedelta, *, shard_id: str, error: str | None = None) -> None:
+        """No alarm is on one."""
+
+    def flush(self, *, is_last: bool = False) -> None:
         """Nothing to do: `put` writes at once."""
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 from sublet.settings import MetricsLevel
+from sublet_cdk.alarm_kinds import Source
 
-from tests.alarms.healthy import days, first_hours
+from tests.alarms.fleet import Fleet
+from tests.alarms.healthy import a_process_dies, days, first_hours
 from tests.alarms.stories import ALWAYS, EACH_FIVE, EACH_HOUR, EACH_MINUTE, STORIES, WAYS, Way, cell, tell
 from tests.exploring import explores
 
@@ -30,7 +34,7 @@ each_level = pytest.mark.parametrize("level", MetricsLevel)
 @each_way
 @pytest.mark.parametrize("story", STORIES)
 def test_no_shard_stands_still_for_long_without_an_alarm(story: str, way: Way, level: MetricsLevel) -> None:
-    """And docs/operations.md says which alarm is on, after how many minutes."""
+    """And docs/alarms.md says which alarm is on, after how many minutes."""
     told = tell(story, way, level=level)
     assert told.before == frozenset()
     assert told.silent == ()
@@ -54,7 +58,7 @@ MARKS = {MetricsLevel.FULL: "stories", MetricsLevel.LEAN: "stories of lean"}
 def documented(level: MetricsLevel) -> Mapping[str, Sequence[str]]:
     """The table's rows by their first column."""
     mark = MARKS[level]
-    _, _, rest = (ROOT / "docs/operations.md").read_text().partition(f"<!-- {mark} -->\n")
+    _, _, rest = (ROOT / "docs/alarms.md").read_text().partition(f"<!-- {mark} -->\n")
     table, _, _ = rest.partition(f"\n<!-- /{mark} -->")
     rows = ([part.strip() for part in line.strip("|").split("|")] for line in table.splitlines())
     return {first: cells for first, *cells in rows}
@@ -67,6 +71,15 @@ def documented(level: MetricsLevel) -> Mapping[str, Sequence[str]]:
 )
 def test_healthy_fleet_raises_no_alarm_in_a_day(way: Way) -> None:
     assert days(way, 1) == {level: {} for level in MetricsLevel}
+
+
+def test_process_that_dies_leaves_those_beside_it_alone() -> None:
+    fleet = Fleet(replace(ALWAYS.settings, leases_per_worker=2), ALWAYS.gap, shards=4)
+    fleet.run(5, lambda _: fleet.produce())
+    a_process_dies(fleet, Random(0))
+    fleet.run(20, lambda _: fleet.produce())
+    errors = fleet.recorded[MetricsLevel.FULL].series[Source.WORKER, "Errors", None]
+    assert sum(bucket.total for bucket in errors.buckets) == 1
 
 
 @each_level

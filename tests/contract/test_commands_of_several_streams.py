@@ -4,12 +4,15 @@ for all, or with a question which is meant.
 
 from __future__ import annotations
 
+import base64
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import boto3
+import pyarrow.parquet
 import pytest
 from sublet.operate.cli.main import main
 from sublet.protocol.checkpoint import Checkpoint
@@ -248,3 +251,21 @@ def test_a_stream_to_be_removed_is_named_by_its_key_too(audit: Application, monk
     assert "has named stream orders" in audit.run("streams", "remove", key, *NAMED).err
     monkeypatch.setenv("SUBLET_STREAMS", "orders")
     assert "has named stream payments" in audit.run("streams", "remove", "payments", *NAMED).err
+
+
+def test_tail_writes_the_records_of_several_streams_in_the_order_of_arrival(audit: Application, tmp_path: Path) -> None:
+    words = ("--streams", "orders,payments", "--since", "earliest", "--no-follow", "--output")
+    said = audit.run("tail", *words, "ndjson")
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert [base64.b64decode(row["data"]) for row in rows] == [b"orders 0", b"orders 1", b"payments 0", b"payments 1"]
+    assert [row["stream"] for row in rows] == ["orders", "orders", "payments", "payments"]
+    assert [row["sequence_number"] for row in rows] == [*audit.numbers["orders"], *audit.numbers["payments"]]
+    for output in ("csv", "parquet"):
+        said = audit.run("tail", *words, output, "--to", str(tmp_path / output))
+        assert (said.status, said.out) == (0, ""), said.err
+        assert f"4 records are in {tmp_path / output}" in said.err
+    assert [row["stream"] for row in csv.DictReader((tmp_path / "csv").read_text().splitlines())] == [
+        row["stream"] for row in rows
+    ]
+    found = pyarrow.parquet.read_table(tmp_path / "parquet").to_pylist()
+    assert [row["data"] for row in found] == [base64.b64decode(row["data"]) for row in rows]

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
+from pathlib import Path
 
 import boto3
 import httpx
@@ -92,3 +93,40 @@ def test_console_shows_and_plans_for_a_java_application_until_ctrl_c(
 def test_a_name_that_is_no_application_is_a_page_that_says_so(aws: dict[str, str]) -> None:
     with running(aws, "nothing-there") as (client, _):
         assert "there is no lease table nothing-there" in client.get("/a/nothing-there").text.lower()
+
+
+@contextmanager
+def behind_a_proxy(aws: dict[str, str], folder: Path, application: str) -> Iterator[httpx.Client]:
+    """A console that believes this machine's requests with the secret, and sends none of them itself."""
+    secret = "a-secret-of-more-than-twenty-characters"
+    (folder / "secret").write_text(secret)
+    words = [application, "--port", "0", "--no-browser", "--trust-header", "X-Forwarded-Email", "--allow-changes"]
+    words += ["--proxy-secret-file", str(folder / "secret"), "--may-move", "ada@example.com"]
+    command = [sys.executable, "-m", "sublet", "console", *words]
+    with subprocess.Popen(command, env=aws, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"answers the proxy at (http://127.0.0.1:\d+)\n", process.stdout.readline())
+            assert found is not None, process.communicate()
+            own = {"X-Sublet-Proxy-Secret": secret, "X-Forwarded-Email": "ada@example.com", "Origin": found[1]}
+            with httpx.Client(base_url=found[1], headers=own, timeout=60) as client:
+                yield client
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def test_changes_of_a_named_person_are_shown_after_a_restart(aws: dict[str, str], tmp_path: Path) -> None:
+    application, stream = application_of_java()
+    create_table(boto3.client("dynamodb"), f"{application}-sightings", "chunk")
+    with behind_a_proxy(aws, tmp_path, f"{application}={stream}") as client:
+        spoofed = httpx.get(client.base_url.join(f"/a/{application}"), headers={"X-Forwarded-Email": "ada@example.com"})
+        assert spoofed.status_code == 403
+        key = re.search(r'name="form_key" value="([^"]+)"', client.get(f"/a/{application}/control").text)
+        assert key is not None
+        kept = client.post(f"/a/{application}/positions/snapshot", data={"form_key": key[1], "name": "mine"})
+        assert kept.status_code == 303, kept.text
+    with behind_a_proxy(aws, tmp_path, f"{application}={stream}") as client:
+        page = unescape(client.get(f"/a/{application}/control").text)
+        assert "keep snapshot mine" in page
+        assert "ada@example.com through the proxy at 127.0.0.1" in page

@@ -69,8 +69,8 @@ def test_three_lines_are_enough(stream: str) -> None:
 
 
 def with_the_documented_policy(aws: EmbeddedAws, name: str) -> Session:
-    """A session of a role with exactly the permissions in docs/operations.md."""
-    (policy,) = (block.text for block in blocks(ROOT / "docs/operations.md") if block.language == "json")
+    """A session of a role with exactly the permissions in docs/permissions.md."""
+    (policy,) = (block.text for block in blocks(ROOT / "docs/permissions.md") if block.language == "json")
     for documented, here in (("eu-west-1", REGION), ("123456789012", ACCOUNT), ("orders-audit", name)):
         policy = policy.replace(documented, here)
     iam = aws.client("iam")

@@ -1,5 +1,5 @@
 """The hosts that a consumer calls, which an operator of a closed network has to allow, as listed in
-docs/operations.md.
+docs/permissions.md.
 """
 
 from __future__ import annotations

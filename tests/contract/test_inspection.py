@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
+from sublet.aws.clients import dynamodb_client
+from sublet.aws.set_aside.failure_destinations import failure_destination
 from sublet.errors import AwsNotConfigured, CheckRefused
 from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.inspection import AwsInspection
+from sublet.operate.cli.main import main
 from sublet.operate.inspection import Inspection
 from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.rules.examination import Executions, QuotaUsage, Subscribers, ThrottledCounts, Volume
 from sublet.operate.rules.last_hour import RecordedHour
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 from sublet.protocol.failure_document import OBJECT_SUFFIX
+from sublet.protocol.stream_key import StreamKey, in_stream
 from sublet.settings import Settings
 
 from tests.contract.dynamodb_tables import create_table
+from tests.contract.test_failure_destination import batch
 
 MINUTE = timedelta(minutes=1)
 SHARD = "shardId-000000000000"
@@ -112,6 +119,39 @@ def test_last_hour_has_the_applications_metrics_by_the_minute(inspection: AwsIns
     assert hour.moves == {first: 2.0, second: 0.0}
 
 
+def test_lags_are_the_worst_of_each_step_of_the_application_or_a_shard(inspection: AwsInspection) -> None:
+    put_figures("sublet", "millis_behind_latest", [5_000, 61_000, 7_000], application="orders")
+    put_figures("sublet", "millis_behind_latest", [3_000], application="orders", shard_id=SHARD)
+    put_figures("sublet", "millis_behind_latest", [4_000], application="orders", stream="events", shard_id=SHARD)
+    put_figures("sublet", "millis_behind_latest", [10**9], application="other")
+    lags = inspection.lags(timedelta(hours=1), MINUTE)
+    assert [lag.total_seconds() for _, lag in sorted(lags.items())] == [5, 61, 7]
+    assert max(inspection.lags(timedelta(days=1), 30 * MINUTE).values()) == timedelta(seconds=61)
+    assert [*inspection.lags(timedelta(hours=1), MINUTE, SHARD).values()] == [timedelta(seconds=3)]
+    several = in_stream(StreamKey("123456789012", "events", 1), SHARD)
+    assert [*inspection.lags(timedelta(hours=1), MINUTE, several).values()] == [timedelta(seconds=4)]
+    put_figures("sublet", "millis_behind_latest", [9_000], application="orders", stream="events")
+    assert [*inspection.lags(timedelta(hours=1), MINUTE, stream="events").values()] == [timedelta(seconds=9)]
+
+
+@pytest.mark.usefixtures("moto_aws")
+@pytest.mark.emulator
+def test_the_command_shows_lags_of_an_application_and_of_a_shard(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create_table(dynamodb_client(), "orders", "leaseKey")
+    put_figures("sublet", "millis_behind_latest", [5_000, 61_000], application="orders")
+    put_figures("sublet", "millis_behind_latest", [3_000], application="orders", shard_id=SHARD)
+    assert main(["lag", "--application", "orders", "--over", "40m"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith("lag of orders, the worst in each 1m; at most 61s, at ")
+    assert len(rows) == 2
+    assert main(["lag", SHARD, "--application", "orders", "--over", "40m", "--json"]) == 0
+    assert [each["seconds"] for each in json.loads(capsys.readouterr().out)["lags"]] == [3]
+    assert main(["lag", "--application", "nobody", "--over", "40m"]) == 0
+    assert capsys.readouterr().out.startswith("CloudWatch has no lag of nobody in the last 40m\n")
+
+
 def test_figures_of_shards_are_those_of_shards_that_have_any(inspection: AwsInspection) -> None:
     put_figures("AWS/Kinesis", "IncomingBytes", [900], StreamName="events", ShardId=SHARD)
     asked = [f"shardId-{number:012}" for number in range(300)]
@@ -170,6 +210,22 @@ def test_composite_alarm_has_its_rule_and_actions(monkeypatch: pytest.MonkeyPatc
     assert (found.rule, found.actions, found.rings) == ('ALARM("orders-Lagging")', (TOPIC,), False)
 
 
+def test_promql_alarm_mentions_what_its_query_selects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    inspection = AwsInspection(SETTINGS, ARN)
+    query = 'max by ("shard") ({"sublet.lag","messaging.consumer.group.name"="orders"}) > 0'
+    alarm = {
+        "AlarmName": "Audit-Lagging",
+        "StateValue": "ALARM",
+        "EvaluationCriteria": {"PromQLCriteria": {"Query": query}},
+    }
+    with Stubber(inspection._cloudwatch) as stubber:
+        asked = {"AlarmTypes": ["MetricAlarm", "CompositeAlarm"]}
+        stubber.add_response("describe_alarms", {"MetricAlarms": [alarm]}, asked)
+        (found,) = inspection.alarms()
+    assert (found.mentions, found.rings) == (frozenset({"orders"}), True)
+
+
 def test_subscriptions_of_a_topic_are_counted_or_the_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     inspection = AwsInspection(SETTINGS, ARN)
@@ -177,6 +233,9 @@ def test_subscriptions_of_a_topic_are_counted_or_the_permission_is_named(monkeyp
         counted = {"SubscriptionsConfirmed": "2", "SubscriptionsPending": "1"}
         stubber.add_response("get_topic_attributes", {"Attributes": counted}, {"TopicArn": TOPIC})
         assert inspection.subscribers(TOPIC) == Subscribers(2, 1)
+        shut = {**counted, "KmsMasterKeyId": "alias/aws/sns"}
+        stubber.add_response("get_topic_attributes", {"Attributes": shut}, {"TopicArn": TOPIC})
+        assert inspection.subscribers(TOPIC).is_shut
         stubber.add_client_error("get_topic_attributes", "AuthorizationError")
         with pytest.raises(CheckRefused, match="these credentials lack sns:GetTopicAttributes"):
             inspection.subscribers(TOPIC)
@@ -293,6 +352,25 @@ def test_executions_that_run_and_the_last_that_failed(moto_aws: None) -> None:
     assert found.failed_at is not None
 
 
+def test_express_executions_are_known_by_the_last_that_failed(moto_aws: None) -> None:
+    """Step Functions lists none of them."""
+    inspection = AwsInspection(SETTINGS, ARN)
+    assert inspection.executions() is None
+    definition = '{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}'
+    machine = boto3.client("stepfunctions").create_state_machine(
+        name="orders-express-workers",
+        definition=definition,
+        roleArn="arn:aws:iam::123456789012:role/any",
+        type="EXPRESS",
+    )["stateMachineArn"]
+    assert inspection.executions() == Executions(None, None)
+    put_figures("AWS/States", "ExecutionsTimedOut", [0, 1, 0], StateMachineArn=machine)
+    found = inspection.executions()
+    assert found is not None
+    assert found.running is None
+    assert found.failed_at is not None
+
+
 def test_concurrency_is_the_most_that_was_used_beside_the_quota(
     moto_aws: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +417,49 @@ def test_inspection_tells_how_many_batches_a_bucket_keeps_and_until_when(inspect
     found = inspection.set_aside(destination)
     assert found.oldest is not None
     assert found.forgotten_at == found.oldest + timedelta(days=30)
+
+
+def test_inspection_shows_the_first_batches_of_a_bucket_and_reads_no_more(inspection: AwsInspection) -> None:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="given-up")
+    destination = "arn:aws:s3:::given-up/aside"
+    ours = [replace(batch(10 * number), application="orders") for number in range(1, 4)]
+    for each in (*ours, replace(batch(10), application="billing")):
+        failure_destination(destination).put(each)
+    found = inspection.set_aside_batches(destination, 2, receives=False)
+    assert found == SetAsideBatches(tuple(ours[:2]), foreign=1)
+    found = inspection.set_aside_batches(destination, 10, receives=False)
+    assert found == SetAsideBatches(tuple(ours), foreign=1)
+
+
+@pytest.mark.parametrize("name", ["given-up", "given-up.fifo"])
+def test_inspection_shows_the_first_batches_of_a_queue_and_hides_none(inspection: AwsInspection, name: str) -> None:
+    sqs = boto3.client("sqs")
+    fifo: Any = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
+    url = sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
+    arn = f"arn:aws:sqs:us-east-1:123456789012:{name}"
+    ours = [replace(batch(10 * number), application="orders") for number in range(1, 4)]
+    for each in (*ours, replace(batch(10), application="billing")):
+        failure_destination(arn).put(each)
+    if not fifo:
+        sqs.send_message(QueueUrl=url, MessageBody="a stranger's")
+    found = inspection.set_aside_batches(arn, 10, receives=True)
+    assert found is not None
+    assert (found.batches, found.foreign, len(found.unreadable)) == (tuple(ours), 1, 0 if fifo else 1)
+    names = ["ApproximateNumberOfMessagesNotVisible"]
+    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]  # type: ignore[arg-type]
+    assert counts["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def test_inspection_receives_from_no_queue_unless_it_is_told_to(inspection: AwsInspection) -> None:
+    """A dead-letter queue takes what was received too often."""
+    sqs = boto3.client("sqs")
+    url = sqs.create_queue(QueueName="given-up")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="one")
+    arn = "arn:aws:sqs:us-east-1:123456789012:given-up"
+    assert inspection.set_aside_batches(arn, 10, receives=False) is None
+    (message,) = sqs.receive_message(QueueUrl=url, AttributeNames=["ApproximateReceiveCount"])["Messages"]
+    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
 
 
 def test_a_memory_inspection_refuses_what_it_is_told_to() -> None:

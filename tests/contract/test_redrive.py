@@ -21,6 +21,7 @@ from sublet.protocol.write_clauses import SEEK_LEAP
 from sublet.settings import HandlerContract
 
 from tests.contract.dynamodb_tables import create_table
+from tests.contract.test_failure_destination import batch
 from tests.doubles.engine_world import NO_WAITING, EngineWorld
 
 HANDLER = """
@@ -195,3 +196,14 @@ def test_messages_that_an_earlier_run_hides_are_reported(
         ]
     )
     assert "0 records in 0 batches handled and removed; about 1 more are hidden" in capsys.readouterr().out
+
+
+def test_looking_at_what_is_set_aside_needs_no_handler(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever is on call may not have the consumer's code."""
+    arn = make("sqs")
+    failure_destination(arn).put(batch(100))
+    for look in ("--dry-run", "--show"):
+        assert main(["redrive", "--from", arn, "--application", "orders", look]) == 0
+        assert "2 records in 1 batch would be handed over" in capsys.readouterr().out
+    assert main(["redrive", "--from", arn, "--application", "orders", "--stream", "events"]) == 2
+    assert "setting handler is required" in capsys.readouterr().err

@@ -165,6 +165,26 @@ def test_register_permission_is_needed_by_a_process_alone() -> None:
     assert asked == {Runtime.MANAGER: [], Runtime.WORKER: [], Runtime.PROCESS: [STREAM]}
 
 
+@pytest.mark.parametrize(
+    ("variables", "sends"),
+    [
+        ({"SUBLET_METRICS_EXPORT": "otlp"}, True),
+        ({"SUBLET_METRICS_EXPORT": "emf"}, False),
+        ({}, False),
+        ({"SUBLET_METRICS_EXPORT": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, False),
+        ({"SUBLET_METRICS_EXPORT": "otlp", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://a/v1/metrics"}, False),
+    ],
+)
+def test_functions_say_in_their_variables_whether_they_send_metrics(variables: dict[str, str], sends: bool) -> None:
+    client: Any = boto3.client("lambda", **KEYS)
+    with Stubber(client) as stubber:
+        for name in ("manager", "worker"):
+            reply = {"Role": ROLE, "Environment": {"Variables": variables}}
+            stubber.add_response("get_function_configuration", reply, {"FunctionName": f"{FUNCTION}{name}"})
+        functions = {"RunWindow": f"{FUNCTION}worker", "PromptLeaseManager": f"{FUNCTION}manager"}
+        assert roles_of(client, functions, MACHINE).sends_metrics is sends
+
+
 def test_process_needs_the_permissions_of_both_functions() -> None:
     settings = Settings(application="orders", stream="events")
     of = {

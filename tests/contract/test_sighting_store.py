@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sublet.aws.clients import dynamodb_client
-from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.sighting_chunks import CHUNK_BYTES_MAX
 from sublet.aws.tables.sightings import DynamoDbSightingStore
-from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker
+from sublet.decisions.manager.joins_and_drains import Announcement, AnnouncementKind
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream

@@ -32,7 +32,7 @@ def test_a_file_by_name_is_the_only_test() -> None:
         ("tests/unit/engine/manager/test_tick.py", "tests/unit/engine/manager/test_tick.py"),
         ("tests/infra/conftest.py", "tests/infra/test_alarms.py"),
         ("infra/sublet_cdk/roles.py", "tests/infra/test_keys.py"),
-        ("docs/operations.md", "tests/docs/test_tables.py"),
+        ("docs/on-call.md", "tests/docs/test_tables.py"),
         ("requirements/dev.txt", "tests/infra/test_lock_files.py"),
     ],
 )

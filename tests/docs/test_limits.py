@@ -1,4 +1,4 @@
-"""The limits of AWS in docs/operations.md are those of the code."""
+"""The limits of AWS in docs/aws-limits.md are those of the code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "aws-limits.md"
 ROW = re.compile(
     r"^\| (?P<what>[^|]+) \| (?P<value>[\d,]+) \| `(?P<module>[\w/]+)\.(?P<name>[A-Z_]+)` \|", re.MULTILINE
 )
-LIMITS = [match.groups() for match in ROW.finditer(OPERATIONS.read_text())]
+LIMITS = [match.groups() for match in ROW.finditer(PAGE.read_text())]
 
 
 @pytest.mark.parametrize(("what", "value", "module", "name"), LIMITS, ids=[each[3] for each in LIMITS])

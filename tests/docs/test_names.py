@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sublet.metric_names import Metric
+from sublet.metric_names import OF_EXPORTER, OF_PRODUCERS, Metric
 from sublet.operate.cli.main import all_commands
 from sublet.settings import DEFINITIONS
 
@@ -42,11 +42,13 @@ CODE = (
 
 @cache
 def words_of_the_code() -> set[str]:
-    """Every word in the repository's own programs and data files."""
+    """Every word in the repository's own programs and data files, and the names of metrics in Prometheus."""
     found = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "package.json"]
     for folder in CODE:
         found += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".toml")]
-    return {word for path in found for word in re.findall(r"\w+", path.read_text())}
+    derived = {metric.elsewhere.prometheus for metric in Metric if metric.elsewhere}
+    derived |= {each.instrument.prometheus for each in (*OF_PRODUCERS.values(), *OF_EXPORTER.values())}
+    return derived | {word for path in found for word in re.findall(r"\w+", path.read_text())}
 
 
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -144,10 +146,10 @@ def _check_context(words: list[str], command: str) -> None:
     assert {word.partition("=")[0] for word in words if "=" in word} <= known, command
 
 
-def test_every_metric_and_every_alarm_is_in_operations() -> None:
-    text = (ROOT / "docs/operations.md").read_text()
-    assert [metric for metric in Metric if f"`{metric}`" not in text] == []
-    assert [alarm.name for alarm in defined_alarms() if f"`{alarm.name}`" not in text] == []
+def test_every_metric_and_every_alarm_has_its_row() -> None:
+    metrics, alarms = [(ROOT / "docs" / name).read_text() for name in ("metrics.md", "alarms.md")]
+    assert [metric for metric in Metric if f"| `{metric}` |" not in metrics] == []
+    assert [alarm.name for alarm in defined_alarms() if f"| `{alarm.name}` |" not in alarms] == []
 
 
 def test_every_document_is_led_to_from_readme() -> None:
@@ -180,7 +182,7 @@ HEADING_LAST = re.compile(r'(docs/[\w-]+\.md),?\s+"([A-Z][^"\n]+)"')
 
 
 def test_headings_that_are_named_exist() -> None:
-    """In code, messages and documents, as `"Closed networks" in docs/operations.md` or the other way round."""
+    """In code, messages and documents, as `"Closed networks" in docs/permissions.md` or the other way round."""
     folders = ("layers/sublet", "infra/sublet_cdk", "demo", "functions", "examples", "benchmarks")
     files = [*CURRENT, *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
     named = set()

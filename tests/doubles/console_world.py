@@ -9,10 +9,11 @@ from itertools import count
 
 from sublet.decisions.load.sketch import ShardSketch
 from sublet.decisions.status.fleet_status import fleet_status
-from sublet.operate.console.access import SignIn
 from sublet.operate.console.applications import OpenApplication, SetAsidePlace
-from sublet.operate.console.page_parts import Console
+from sublet.operate.console.browser_sessions import SignIn
+from sublet.operate.console.console_parts import Console
 from sublet.operate.console.plans import ChangePlans
+from sublet.operate.console.trusted_proxy import TrustedProxy
 from sublet.operate.console.watching import ApplicationWatcher
 from sublet.operate.rules.hot_shards import HotShard, StreamLook, hot_shards
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
@@ -111,6 +112,7 @@ class ConsoleWorld:
         allows_changes: bool = True,
         token: str | None = None,
         clock: Clock | None = None,
+        proxy: TrustedProxy | None = None,
     ) -> None:
         self.clock: Clock = clock or FakeClock()
         self.log = MemoryLog()
@@ -128,6 +130,7 @@ class ConsoleWorld:
             allows_changes,
             "ada@laptop",
             "0.0",
+            proxy=proxy,
         )
 
     @property

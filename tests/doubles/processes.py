@@ -12,8 +12,8 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from sublet.decisions.manager.announcing import Announcement
 from sublet.decisions.manager.dispatching import DispatchedWorker
+from sublet.decisions.manager.joins_and_drains import Announcement
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream

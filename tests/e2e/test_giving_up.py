@@ -57,7 +57,7 @@ def aws() -> Iterator[EmbeddedAws]:
         yield aws
 
 
-@pytest.fixture(params=["sqs", pytest.param("s3", marks=explores)])
+@pytest.fixture(params=[pytest.param(each, marks=explores) for each in ("sqs", "s3")])
 def application(request: pytest.FixtureRequest) -> str:
     test = "killed" if "killed" in request.node.name else "deployed"
     return f"{test}-{request.param}"

@@ -63,6 +63,27 @@ def test_application_moves_from_a_process_to_lambda_to_a_service_and_back(aws: E
     assert orders.tables() == tables
 
 
+def test_lambda_becomes_a_service_of_its_own_stack_and_lambda_again(aws: EmbeddedAws, tmp_path: Path) -> None:
+    audit = application(aws, "serving", tmp_path / "serving")
+    with audit.under_load():
+        audit.deploy()
+        tables = audit.tables()
+        audit.wait_for_handled("stack")
+
+        variables = audit.deploy_service()
+        with audit.task(variables) as task:
+            audit.wait_for_handled("process", task.pid)
+            audit.remove()
+            assert audit.tables() == tables
+            audit.wait_for_handled("process", task.pid)
+
+            assert audit.deploy().count(TAKEN) == 2
+            audit.remove_service()
+            assert audit.tables() == tables
+        audit.wait_for_handled("stack", task.pid)
+    audit.assert_nothing_is_lost()
+
+
 def test_stack_lets_go_of_its_tables_is_removed_and_finds_them_again(aws: EmbeddedAws, tmp_path: Path) -> None:
     owner = application(aws, "owning", tmp_path / "owning")
     with owner.under_load():
@@ -85,6 +106,26 @@ def test_stack_lets_go_of_its_tables_is_removed_and_finds_them_again(aws: Embedd
         assert owner.deploy().count(TAKEN) == 2
         owner.wait_for_handled("stack")
     owner.assert_nothing_is_lost()
+
+
+def test_stack_changes_to_an_express_state_machine_and_back(aws: EmbeddedAws, tmp_path: Path) -> None:
+    orders = application(aws, "express", tmp_path / "express")
+    with orders.under_load():
+        orders.deploy(mode="catch_up")
+        orders.wait_for_handled("stack")
+        orders.deploy(mode="catch_up", state_machine_type="express")
+        assert machines(aws, "express") == {"express-express-workers": "EXPRESS"}
+        orders.wait_for_handled("stack")
+        orders.deploy(mode="catch_up")
+        assert machines(aws, "express") == {"express-lease-workers": "STANDARD"}
+        orders.wait_for_handled("stack")
+    orders.assert_nothing_is_lost()
+
+
+def machines(aws: EmbeddedAws, application: str) -> dict[str, str]:
+    """The types of an application's state machines."""
+    found = aws.client("stepfunctions").list_state_machines()["stateMachines"]
+    return {each["name"]: each["type"] for each in found if each["name"].startswith(f"{application}-")}
 
 
 def test_second_application_and_one_under_a_new_name_read_the_same_stream(aws: EmbeddedAws, tmp_path: Path) -> None:

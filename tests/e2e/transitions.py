@@ -10,7 +10,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from sublet.operate.rules.deploying import table_keys
 from sublet.operate.rules.stack_names import consumer_stack
 
-from infra.local.deploy import EMULATOR_CONTEXT, INHERITED, bootstrap, destroy
+from infra.local.deploy import CDK, EMULATOR_CONTEXT, INHERITED, bootstrap, destroy
 from infra.local.embedded import ROOT, EmbeddedAws
 from tests.chaos.repeating import repeating
 from tests.e2e.deliveries import Delivery, Recorder, out_of_order, wait_until
@@ -140,6 +140,75 @@ class Application:
         context = {"handler_code": str(HANDLERS), "handler": "recorder:handle", "stream_arn": self.arn}
         self.fleet.outputs = {"LeaseTable": self.name}
         destroy(self.aws, {"application": self.name, **context}, report=lambda _: None)
+
+    @property
+    def service_stack(self) -> str:
+        return f"{self.name}-service"
+
+    def deploy_service(self) -> dict[str, str]:
+        """`cdk deploy` of its service on its tables. Returns the variables of the service's task."""
+        bootstrap(self.aws, report=lambda _: None)
+        ec2 = self.aws.client("ec2")
+        (subnet, *_), (routes, *_) = ec2.describe_subnets()["Subnets"], ec2.describe_route_tables()["RouteTables"]
+        service = {
+            "application": self.name,
+            "stack": self.service_stack,
+            "stream_arn": self.arn,
+            "handler_code": str(HANDLERS),
+            "variables": self.variables,
+            "architecture": "arm64" if platform.machine().lower() in {"arm64", "aarch64"} else "x86_64",
+            "vpc": subnet["VpcId"],
+            "subnet": subnet["SubnetId"],
+            "zone": subnet["AvailabilityZone"],
+            "route_table": routes["RouteTableId"],
+            "settings": {name: SETTINGS[name] for name in OF_A_PROCESS},
+        }
+        self._cdk_of_service("deploy", json.dumps(service), "--require-approval", "never")
+        (stack,) = self._service_stacks()
+        assert stack["StackStatus"] == "CREATE_COMPLETE"
+        resources = self.aws.client("cloudformation").describe_stack_resources(StackName=self.service_stack)
+        (task,) = (
+            each["PhysicalResourceId"]
+            for each in resources["StackResources"]
+            if each["ResourceType"] == "AWS::ECS::TaskDefinition"
+        )
+        definition = self.aws.client("ecs").describe_task_definition(taskDefinition=task)["taskDefinition"]
+        (consumer,) = (each for each in definition["containerDefinitions"] if each["name"] == "consumer")
+        return {each["name"]: each["value"] for each in consumer["environment"]}
+
+    @contextmanager
+    def task(self, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A task of the service: the process that its container runs, with its variables. Paths are this machine's."""
+        environment = {**self._environment(), **variables, "PYTHONPATH": str(HANDLERS)}
+        with running(environment, self.folder, "-m", "sublet", "run", "--no-create") as process:
+            yield process
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, (self.folder / "log").read_text()[-3000:]
+
+    def remove_service(self) -> None:
+        self.aws.client("cloudformation").delete_stack(StackName=self.service_stack)
+        wait_until(lambda: not self._service_stacks(), WITHIN, lambda: f"the stack stays: {self._service_stacks()}")
+
+    def _service_stacks(self) -> list[dict[str, Any]]:
+        with suppress(ClientError):  # it does not exist
+            found = self.aws.client("cloudformation").describe_stacks(StackName=self.service_stack)["Stacks"]
+            return [each for each in found if each["StackStatus"] != "DELETE_COMPLETE"]
+        return []
+
+    def _cdk_of_service(self, verb: str, service: str, *options: str) -> None:
+        paths = os.pathsep.join(map(str, (ROOT, ROOT / "infra", ROOT / "layers" / "sublet" / "python")))
+        app = f"{sys.executable} -m tests.e2e.service_stack"
+        done = subprocess.run(
+            [str(CDK), verb, self.service_stack, "--app", app, "--output", str(self.folder / "cdk.service"), *options],
+            cwd=self.folder,
+            env={**self._environment(), "CI": "true", "PYTHONPATH": paths, "SERVICE": service},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:]
 
     def command(self, name: str, *arguments: str) -> str:
         done = subprocess.run(

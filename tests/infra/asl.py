@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,9 @@ class Execution:
         return results, _after(state)
 
     def _pass(self, state: Json, data: Json) -> tuple[Json, str | None]:
-        return fill(state["Parameters"], data), _after(state)
+        given = path(state.get("InputPath", "$"), data)
+        made = fill(state["Parameters"], given) if "Parameters" in state else given
+        return place(state["ResultPath"], data, made) if "ResultPath" in state else made, _after(state)
 
     def _choice(self, state: Json, data: Json) -> tuple[Json, str | None]:
         return data, next((rule["Next"] for rule in state["Choices"] if holds(rule, data)), state["Default"])
@@ -103,9 +106,13 @@ def _after(state: Json) -> str | None:
 
 
 def path(text: str, data: Json) -> Json:
-    """`$`, `$.a.b`, or `States.MathAdd($.a, 1)`. Raises KeyError where AWS raises States.ParameterPathFailure."""
+    """`$`, `$.a.b`, `States.MathAdd($.a, 1)`, or `States.Format('{}-{}', $.a, States.UUID())`. Raises KeyError where
+    AWS raises States.ParameterPathFailure.
+    """
     if sum_of := re.fullmatch(r"States\.MathAdd\((\$[\w.]*), (-?\d+)\)", text):
         return path(sum_of[1], data) + int(sum_of[2])
+    if unique := re.fullmatch(r"States\.Format\('\{\}-\{\}', (\$[\w.]*), States\.UUID\(\)\)", text):
+        return f"{path(unique[1], data)}-{uuid.uuid4()}"
     assert re.fullmatch(r"\$(\.\w+)*", text), f"not a path that every emulator reads: {text}"
     for name in text.split(".")[1:]:
         data = data[name]
@@ -126,8 +133,9 @@ def _filled(name: str, value: Json, data: Json, map_item: Json) -> Json:
 
 
 def place(result_path: str, data: Json, result: Json) -> Json:
-    assert re.fullmatch(r"\$\.\w+", result_path)
-    return {**data, result_path[2:]: result}
+    assert re.fullmatch(r"\$(\.\w+)+", result_path)
+    name, *inside = result_path[2:].split(".")
+    return {**data, name: place(f"$.{'.'.join(inside)}", data[name], result) if inside else result}
 
 
 def holds(rule: Json, data: Json) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from aws_cdk import Stack, Validations
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 from cdk_nag import AwsSolutionsChecks
@@ -77,6 +79,32 @@ def test_topic_with_a_policy_lets_cloudwatch_publish_and_another_is_left_alone()
     other = Stack(an_app(), "open")
     monitored(other, sns.Topic(other, "Topic"))
     Template.from_stack(other).resource_count_is("AWS::SNS::TopicPolicy", 0)
+
+
+def test_grant_that_comes_after_the_alarms_does_not_shut_cloudwatch_out() -> None:
+    stack = Stack(an_app(), "granted")
+    topic = sns.Topic(stack, "Topic")
+    monitored(stack, topic)
+    topic.grant_publish(iam.ServicePrincipal("budgets.amazonaws.com"))
+    assert len(publishers(Template.from_stack(stack))) == 1
+
+
+def test_key_of_a_topic_lets_cloudwatch_use_it() -> None:
+    stack = Stack(an_app(), "encrypted")
+    monitored(stack, sns.Topic(stack, "Topic", master_key=kms.Key(stack, "Key")))
+    (key,) = Template.from_stack(stack).find_resources("AWS::KMS::Key").values()
+    (allowed,) = (
+        each
+        for each in key["Properties"]["KeyPolicy"]["Statement"]
+        if each["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    )
+    assert (allowed["Effect"], allowed["Action"]) == ("Allow", ["kms:Decrypt", "kms:GenerateDataKey*"])
+
+
+def test_key_of_another_app_is_said_at_synth() -> None:
+    stack = Stack(an_app(), "imported")
+    monitored(stack, sns.Topic(stack, "Topic", master_key=kms.Alias.from_alias_name(stack, "Key", "alias/aws/sns")))
+    Annotations.from_stack(stack).has_warning("*", Match.string_like_regexp("the topic's key is not one of this app"))
 
 
 def test_alarms_that_notify_nobody_are_said_at_synth() -> None:

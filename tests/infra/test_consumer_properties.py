@@ -5,6 +5,7 @@ refused.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk.assertions import Template
 from aws_cdk.aws_kinesis import Stream
 from aws_cdk.aws_logs import RetentionDays
@@ -35,6 +37,7 @@ from tests.infra.apps import an_app
 from tests.infra.conftest import STREAM_ARN, Build
 from tests.infra.test_kinesis_consumer import LOG, function, role
 
+LOG_OF_STATES = "/aws/vendedlogs/states/{}"
 LAYER_ARN = "arn:aws:lambda:eu-central-1:123456789012:layer:own:1"
 ROLE_ARN = "arn:aws:iam::123456789012:role/theirs"
 
@@ -67,6 +70,34 @@ def test_the_worker_alone_is_in_the_network_and_may_have_interfaces(build: Build
     assert "ec2:CreateNetworkInterface" in actions
     assert resource == "*"
     assert "network" not in role(template, "LeaseManager")
+
+
+def test_an_express_state_machine_has_a_name_of_its_own_and_its_definition(build: Build) -> None:
+    """CloudFormation could not replace a state machine under the same name when its type changes."""
+    template = Template.from_stack(build(state_machine_type=sfn.StateMachineType.EXPRESS))
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    properties = machine["Properties"]
+    assert properties["StateMachineType"] == "EXPRESS"
+    assert properties["StateMachineName"] == "orders-audit-express-workers"
+    assert "States.UUID()" in json.dumps(properties["DefinitionString"])
+    manager = function(template, "LeaseManager")["Environment"]["Variables"]
+    assert manager["SUBLET_WINDOW"] == "4m"
+    assert "orders-audit-express-workers" in json.dumps(manager["LEASE_WORKER_STATE_MACHINE_ARN"])
+    assert LOG_OF_STATES.format("orders-audit-express-workers") in json.dumps(template.to_json())
+
+
+@pytest.mark.parametrize(
+    ("stated", "refused"),
+    [
+        ({"mode": "continuous"}, "state_machine_type = 'EXPRESS': STANDARD with mode=continuous"),
+        ({"window": "5m"}, "window = '5m': at most 4m with state_machine_type=EXPRESS"),
+    ],
+)
+def test_windows_that_outlast_an_express_execution_are_refused(
+    build: Build, stated: dict[str, Any], refused: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(refused)):
+        build(state_machine_type=sfn.StateMachineType.EXPRESS, **stated)
 
 
 def test_a_network_has_private_subnets_and_a_group_of_its_own_by_default(build: Build, other: Stack) -> None:

@@ -240,6 +240,12 @@ def test_the_dead_letter_queue_is_encrypted_at_rest_and_on_the_way(template: Tem
     )
 
 
+def test_a_standard_state_machine_states_no_type(template: Template) -> None:
+    """As deployed before there was a choice: with another property, CloudFormation would replace it, and refuse to."""
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    assert "StateMachineType" not in machine["Properties"]
+
+
 def test_no_tick_before_there_is_a_state_machine_to_start_and_a_handler_to_run(template: Template) -> None:
     waits_for = " ".join(one(template, "AWS::Events::Rule", "Tick")["DependsOn"])
     assert "LeaseWorkers" in waits_for

@@ -109,7 +109,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "sns:Publish": SETS_ASIDE,
     },
     ("operate/aws/deployed.py", ""): dict.fromkeys(
-        ("dynamodb:DescribeTable", "cloudwatch:GetDashboard"), OF_THE_PROGRAM
+        ("dynamodb:DescribeTable", "cloudwatch:GetDashboard", "sts:GetCallerIdentity"), OF_THE_PROGRAM
     ),
     ("operate/aws/figures.py", ""): {"cloudwatch:GetMetricData": OF_THE_PROGRAM},
     ("operate/aws/inspection.py", ""): dict.fromkeys(
@@ -137,7 +137,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         f"kinesis:{name}": EVERYONE
         for name in ("DescribeStreamSummary", "ListShards", "GetShardIterator", "GetRecords")
     },
-    ("aws/objects.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
+    ("aws/s3_folder.py", ""): {"s3:ListObjectsV2": {"names": "hold"}, "s3:GetObject": {"tables": "hold"}},
     ("aws/kinesis/fan_out_consumers.py", ""): dict.fromkeys(
         ("kinesis:DescribeStreamConsumer", "kinesis:RegisterStreamConsumer", "kinesis:ListStreamConsumers"),
         OF_THE_PROGRAM,
@@ -167,6 +167,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
         "kinesis:ListStreams": {"streams": "several"},
         "tag:GetResources": {"tags": "several"},
     },
+    ("operate/aws/change_audit.py", ""): dict.fromkeys(("dynamodb:GetItem", "dynamodb:PutItem"), OF_THE_PROGRAM),
     ("operate/aws/snapshots.py", ""): dict.fromkeys(
         ("dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"), OF_THE_PROGRAM
     ),
@@ -177,7 +178,7 @@ USES: Mapping[tuple[str, str], Mapping[str, Uses]] = {
     ("aws/stepfunctions.py", ""): {"states:StartExecution": {"start-workers": "manager"}},
     ("operate/aws/waiting_set_aside.py", ""): dict.fromkeys(
         (
-            *("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
+            *("sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"),
             *("s3:ListObjectsV2", "s3:GetBucketLifecycleConfiguration"),
         ),
         OF_THE_PROGRAM,

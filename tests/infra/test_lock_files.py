@@ -26,6 +26,7 @@ def test_lock_file_exists_for_each_environment() -> None:
         "ministack",
         "node",
         "process",
+        "site",
         "spark",
         "spark-4.0",
         "spark-4.1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from sublet_cdk.names import consumer_stack, pipeline_stack
+from sublet.operate.rules.stack_names import consumer_stack, pipeline_stack
 
 PARTS = ("pipeline-", "orders", "_", ".")
 

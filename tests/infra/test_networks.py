@@ -122,6 +122,14 @@ def test_worker_needs_the_endpoint_of_its_failure_destination(deployed: Deployed
         deployed.template()
 
 
+def test_worker_needs_the_endpoint_of_its_schemas_registry(deployed: Deployed) -> None:
+    vpc = deployed.network(ec2.SubnetType.PRIVATE_ISOLATED)
+    deployed.worker(vpc=vpc, payload_format="glue")
+    with_endpoints(vpc, WORKERS, "DYNAMODB")
+    with pytest.raises(Exception, match="endpoints in the network for glue"):
+        deployed.template()
+
+
 def test_worker_in_isolated_subnets_with_endpoints_that_are_added_later_is_deployed(deployed: Deployed) -> None:
     vpc = deployed.network(ec2.SubnetType.PRIVATE_ISOLATED)
     deployed.worker(vpc=vpc)

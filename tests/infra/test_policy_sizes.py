@@ -16,6 +16,7 @@ from sublet.errors import SettingsError
 from sublet_cdk.kinesis_consumer import KinesisConsumer
 from sublet_cdk.kinesis_consumer_service import KinesisConsumerService
 
+from tests.exploring import explores
 from tests.infra.apps import an_app, code_and_layer
 
 INLINE, MANAGED, COUNT = 10_240, 6_144, 10
@@ -79,7 +80,11 @@ def allowed(documents: list[Any]) -> Iterator[tuple[str, str]]:
                     yield action, json.dumps(resource)
 
 
-@pytest.mark.parametrize(("count", "fan_out"), [(55, False), (160, False), (350, False), (60, True), (300, True)])
+FEWER = ((55, False), (160, False), (60, True))
+SIZES = [(350, False), (300, True), *(pytest.param(*each, marks=explores) for each in FEWER)]
+
+
+@pytest.mark.parametrize(("count", "fan_out"), SIZES)
 def test_roles_of_many_streams_fit_with_each_stream_allowed(code: Any, count: int, fan_out: bool) -> None:
     given: dict[str, Any] = {"fan_out": "audit", "mode": "continuous"} if fan_out else {}
     for name, (inline, managed) in roles(Template.from_stack(consumer_of(code, count, **given))).items():

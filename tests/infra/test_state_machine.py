@@ -13,6 +13,7 @@ from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX
 from sublet.errors import SettingsError
 from sublet.settings import Settings
 from sublet_cdk.state_machine import (
+    EXPRESS_SECONDS_MAX,
     HISTORY_EVENTS_MAX,
     LAMBDA_FAULTS,
     Functions,
@@ -25,6 +26,7 @@ from tests.infra.asl import Execution, Json, LambdaError
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 WORKER, MANAGER = "worker-arn", "manager-arn"
 DEFINITION = definition(Functions(WORKER, MANAGER, 900))
+EXPRESS = definition(Functions(WORKER, MANAGER, 900), express=True)
 STATES: dict[str, Any] = DEFINITION["States"]["EachItem"]["ItemProcessor"]["States"]
 
 
@@ -55,8 +57,8 @@ class Fleet:
             return {"leases": []}
         raise LambdaError(step)
 
-    def run(self, given: Json) -> Execution:
-        return Execution(DEFINITION, self).run(given)
+    def run(self, given: Json, asl: Json = DEFINITION) -> Execution:
+        return Execution(asl, self).run(given)
 
 
 def one_item(windows_left: int = 40) -> Json:
@@ -177,6 +179,32 @@ def test_crashes_use_up_runs_too() -> None:
     assert len(fleet.windows) == RUNS_MAX
 
 
+def test_a_crashed_item_keeps_its_id_within_one_express_execution() -> None:
+    fleet = Fleet("Lambda.Unknown", "done")
+    output = fleet.run(one_item(), EXPRESS).output
+    first, second = (window["item_id"] for window in fleet.windows)
+    assert first == second == output[0]["item_id"]
+
+
+def test_two_runs_of_an_express_execution_send_two_workers() -> None:
+    """Step Functions may run an Express execution twice. With one id, the second run would take the first one's leases
+    for those of its crashed predecessor."""
+    fleet, given = Fleet(), one_item()
+    for _ in range(2):
+        fleet.run(given, EXPRESS)
+    first, second = (window["item_id"] for window in fleet.windows)
+    assert first != second
+    id_of_both = given["items"][0]["item_id"]
+    assert first.startswith(f"{id_of_both}-")
+    assert second.startswith(f"{id_of_both}-")
+    assert [{**window, "item_id": id_of_both} for window in fleet.windows] == given["items"] * 2
+
+
+def test_an_express_execution_ends_when_step_functions_would_end_it() -> None:
+    assert EXPRESS["TimeoutSeconds"] == EXPRESS_SECONDS_MAX
+    assert "TimeoutSeconds" not in DEFINITION
+
+
 WORST = {
     "every window retried once": [LAMBDA_FAULTS[0], "again"] * RUNS_MAX,
     "crashes, each with its retry, in rows of three": (
@@ -205,6 +233,9 @@ def test_settings_allow_no_more_windows_than_the_state_machine_runs() -> None:
 def test_every_state_is_reached_and_every_task_is_retried_and_caught() -> None:
     targets = {name for state in STATES.values() for name in _targets(state)}
     assert targets == set(STATES)
+    of_express = EXPRESS["States"]["EachItem"]["ItemProcessor"]
+    reached = {name for state in of_express["States"].values() for name in _targets(state)}
+    assert reached | {of_express["StartAt"]} == set(of_express["States"])
     tasks = [state for state in STATES.values() if state["Type"] == "Task"]
     assert len(tasks) == 2
     for task in tasks:

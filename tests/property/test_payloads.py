@@ -17,8 +17,8 @@ from sublet.errors import PayloadUnreadable
 from sublet.payloads.decoding import Decoder, decoder_of
 from sublet.payloads.encoding import encoder_of
 from sublet.payloads.framing import for_glue
+from sublet.payloads.readable_json import json_text
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage
-from sublet.payloads.shown import json_text
 from sublet.settings.payload_format import FormatKind, parsed_format
 from sublet.testing.memory import MemorySchemaRegistry
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sublet_cdk.names import consumer_stack
+from sublet.operate.rules.stack_names import consumer_stack
 
 from infra.local.embedded import EmbeddedAws
 

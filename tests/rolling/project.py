@@ -1,14 +1,18 @@
 """A user's CDK app around a consumer: an alarm of theirs on one of its metrics, and a second stack that uses its
 outputs.
 
-Each version's own Python runs it, so it uses only what both have.
+Each version's own Python runs it, so it uses what both have.
 """
 
 from __future__ import annotations
 
 from aws_cdk import App, CfnOutput, CliCredentialsStackSynthesizer, Stack
 from sublet_cdk.consumer_stack import ConsumerStack
-from sublet_cdk.names import consumer_stack
+
+try:  # 0.2's name
+    from sublet_cdk.names import consumer_stack  # type: ignore[import-untyped]
+except ImportError:
+    from sublet.operate.rules.stack_names import consumer_stack
 
 
 def main() -> None:

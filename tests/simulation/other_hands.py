@@ -71,7 +71,7 @@ class OtherHands:
         covered = truth.covered_by(lease.checkpoint)
         world.ledger.rewound(key, to=0)
         truth.finished |= set(range(covered))
-        self.operator.moved[key] = lease.lease_counter + 3
+        world.moved_by_hand[key] = lease.lease_counter + 3
         world.write_audit.moved(key)
 
 

@@ -38,6 +38,11 @@ def test_a_session_that_reads_on_after_a_late_checkpoint_may_repeat_what_is_beyo
     assert give_up_beside_other_hands(907609027).violation is None
 
 
+@pytest.mark.timeout(300)
+def test_operators_do_not_move_a_row_there_and_back_before_its_owner_can_notice() -> None:
+    assert give_up_beside_other_hands(40945921).violation is None
+
+
 def of_any_position(item: Mapping[str, AttributeValue], *_at: object) -> tuple[FinishedAhead | None, int | None]:
     """Reads the note as of the position that it names itself."""
     said = str(item.get(attributes.AHEAD, {}).get("S", ""))

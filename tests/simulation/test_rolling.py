@@ -11,7 +11,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.decisions.manager.joins_and_drains import Announcement, AnnouncementKind
 
 from tests.doubles.processes import ProcessWorld, Running
 

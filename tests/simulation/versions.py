@@ -184,7 +184,7 @@ class PuttingBack:
         }
         row = {name: value for name, value in world.table.rows()[key].items() if name != attributes.START_AT}
         world.put_row(row | moved, f"puts the checkpoint of {key[-4:]} back to {to}")
-        self.hand.moved[key] = lease.lease_counter
+        world.moved_by_hand[key] = lease.lease_counter
         world.moved(key, lease.checkpoint, to)
 
 

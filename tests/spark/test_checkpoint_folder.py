@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sublet.aws.objects import ObjectFolder
+from sublet.aws.s3_folder import ObjectFolder
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.spark.keeper.checkpoint_folder import FolderCommits, LocalFolder, UnknownCommits, commits_in
 from sublet.spark.plan.offsets import Offset, ReadTo, ShardOffset, StreamOffset, offset_to_json

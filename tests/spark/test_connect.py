@@ -26,7 +26,7 @@ from sublet.system.clock import SystemClock
 from sublet.testing.memory import MemoryMetrics
 from sublet.errors import SettingsError
 from sublet.spark import LagListener, drain, lag
-from sublet.spark.pipeline.connect import classic
+from sublet.spark.pipeline.spark_connect import classic
 
 stream, folder = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()

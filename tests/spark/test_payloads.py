@@ -28,6 +28,7 @@ from sublet.system.clock import SystemClock
 from infra.local import EmbeddedAws
 from tests.doubles.http_registry import served
 from tests.doubles.payload_schemas import ORDER_TEXT, avro_schema_file, descriptor_set_file, order
+from tests.exploring import explores
 from tests.spark.local_session import local_session
 
 AT = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -196,6 +197,7 @@ def test_schema_file_and_format_are_refused_before_anything_is_read(spark: Spark
             recipe_of(spark, settings(tmp_path, **given))
 
 
+@explores
 def test_pipeline_writes_tables_of_avro(spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path) -> None:
     kinesis, name = embedded_aws.client("kinesis"), f"avro-{os.getpid()}-{time.time_ns()}"
     kinesis.create_stream(StreamName=name, ShardCount=1)
@@ -215,6 +217,7 @@ def test_pipeline_writes_tables_of_avro(spark: SparkSession, embedded_aws: Embed
     ]
 
 
+@explores
 def test_pipeline_adds_a_variant_to_a_parquet_table(
     spark: SparkSession, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:

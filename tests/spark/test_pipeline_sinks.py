@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ from sublet.spark.pipeline.tables import Tables
 from sublet.spark.plan.table_positions import BatchExtent, ShardExtent
 
 from infra.local import EmbeddedAws
-from tests.spark.local_session import local_session
+from tests.spark.local_session import ROOT, local_session
 
 BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
 pytestmark = pytest.mark.timeout(400)
@@ -117,6 +118,25 @@ def test_wider_type_is_refused_on_delta_and_rows_of_the_narrower_fit(spark: Spar
     assert table.rows("id") == [(1,), (2,)]
     with pytest.raises(SettingsError, match=r"parsed\.id': the table has bigint, and these rows have decimal\(20,0\)"):
         table.write("cast(3 as decimal(20,0)) as id")
+
+
+def test_delta_table_rewritten_as_documented_goes_on_with_the_wider_type(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Sinks(spark, tmp_path / "lake", Sink.DELTA)
+    table.partition_by = ("country",)
+    table.write("1 as id", "'NL' as country")
+    held = table.opened().positions("parsed")
+    with pytest.raises(SettingsError, match=r"rewrite the table with the wider one \(see Tables in docs/spark-"):
+        table.write(f"{2**40} as id", "'NL' as country")
+    table.number -= 1
+    [recipe] = re.findall(r"```\n([^`]*schema_mode=[^`]*)```", (ROOT / "docs" / "spark-pipeline.md").read_text())
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {})  # noqa: S102 - the document's
+    assert table.opened().positions("parsed") == held
+    table.write(f"{2**40} as id", "'BE' as country")
+    assert table.rows("id", "country") == [(1, "NL"), (2**40, "BE")]
+    assert DeltaTable(str(tmp_path / "lake" / "parsed")).metadata().partition_columns == ["country"]
 
 
 @BOTH

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.spark.pipeline import reparsing
+from sublet.spark.pipeline.delta_tables import DeltaTables
 from sublet.spark.pipeline.judging import schema_version
 from sublet.spark.pipeline.lake import open_lake
+from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.merge import Merge
 from sublet.spark.pipeline.merge_rule import MERGED, MergeRule
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
@@ -57,7 +61,9 @@ def stream(embedded_aws: EmbeddedAws) -> str:
     return name
 
 
-def write(spark: SparkSession, stream: str, folder: Path, schema: str | None, merge: MergeRule | None = None) -> None:
+def write(
+    spark: SparkSession, stream: str, folder: Path, schema: str | None, merge: MergeRule | None = None, **options: str
+) -> None:
     given = pipeline_settings(
         output=str(folder / "lake"),
         checkpoint=None,
@@ -65,7 +71,7 @@ def write(spark: SparkSession, stream: str, folder: Path, schema: str | None, me
         schema=schema,
         transform=None,
         every=None,
-        options={"stream": stream},
+        options={"stream": stream, **options},
         spark={},
         merge=merge,
     )
@@ -123,6 +129,17 @@ class DiesBefore:
         return getattr(self._lake, name)
 
 
+def dies_at_parsed(write_table: Callable[..., int], batch: int = 0) -> Callable[..., int]:
+    """In place of `DeltaTables._write`: of this batch, `parsed` is not written any more."""
+
+    def write_one(tables: DeltaTables, name: str, frame: DataFrame, of: Batch) -> int:
+        if name == "parsed" and of.number == batch:
+            raise Killed
+        return write_table(tables, name, frame, of)
+
+    return write_one
+
+
 def test_rejected_shrinks_by_what_fits_today(
     spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,3 +185,40 @@ def test_records_of_the_batch_under_way_are_left_for_later(spark: SparkSession, 
         reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print)
     (tmp_path / "lake" / "_checkpoint" / "commits" / "0").write_text("v1\n{}")
     assert reparse(spark, again(tmp_path, WIDER, Source.REJECTED), print) == Reparsed(5, 5)
+
+
+def test_records_of_batches_that_a_set_back_numbers_anew_are_taken(
+    spark: SparkSession, stream: str, tmp_path: Path
+) -> None:
+    """The checkpoint's last number is less than that of many rows."""
+    write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10")
+    assert max(row["batch"] for row in rows(tmp_path, "raw")) > 1
+    for log in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log)
+    write(spark, stream, tmp_path, OLD)
+    assert reparse(spark, again(tmp_path, NEW, Source.RAW), print) == Reparsed(40, 10)
+    assert_each_once(tmp_path)
+
+
+def test_records_that_a_table_lacks_are_left_to_the_pipeline_after_a_set_back(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch was cut off after `raw`, and then the checkpoint was emptied: its number is committed now, and the batch
+    is not written."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write))
+        with pytest.raises(StreamingQueryException):
+            write(spark, stream, tmp_path, OLD)
+    assert (len(rows(tmp_path, "raw")), (tmp_path / "lake" / "parsed").exists()) == (50, False)
+    for log in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log, ignore_errors=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write, batch=2))
+        with pytest.raises(StreamingQueryException):
+            write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10")
+    said: list[object] = []
+    done = reparse(spark, again(tmp_path, NEW, Source.RAW), said.append)
+    left = 50 - done.fit - done.misfit
+    assert any(str(line).startswith(f"{left} records left to the pipeline") for line in said)
+    write(spark, stream, tmp_path, NEW)
+    assert_each_once(tmp_path)

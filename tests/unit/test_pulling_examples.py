@@ -14,8 +14,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from httpx import ASGITransport, AsyncClient
 from sublet.aio import Consumer, Record
+from sublet.errors import LeaseTableNotFound
 from sublet.ports import Ports
-from sublet.testing.memory import FakeClock, MemoryAccount, MemoryStream, memory_ports
+from sublet.testing.memory import FakeClock, MemoryAccount, MemoryLeaseTable, MemoryStream, memory_ports
 from sublet.testing.turn_taking import TurnTaking
 
 from examples.pulling import cron, forward, service
@@ -60,9 +61,29 @@ def test_a_service_consumes_while_it_lives(ports: Ports) -> None:
             while (answer := await asked.get("/orders/key-4")).status_code == 404:  # noqa: ASYNC110 - what threads do
                 await asyncio.sleep(0.01)
             assert answer.json() == "4"
+            assert (await asked.get("/ready")).status_code == 200
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
     assert owners(ports) == {None}
+    with sublet.Consumer("view", "orders", ports=ports).fetch(5, expires=1) as records:
+        assert list(records) == [], "each is checkpointed"
+
+
+def test_a_service_whose_stream_is_gone_is_not_ready(ports: Ports) -> None:
+    async def main() -> None:
+        app = service.app_of(Consumer("view", "orders", ports=ports))
+        asked = AsyncClient(transport=ASGITransport(app), base_url="http://service")
+        async with asked:
+            assert (await asked.get("/ready")).status_code == 503, "not started"
+            async with app.router.lifespan_context(app):
+                assert (await asked.get("/ready")).status_code == 200
+                assert isinstance(ports.table, MemoryLeaseTable)
+                ports.table.delete()
+                while (await asked.get("/ready")).status_code == 200:  # noqa: ASYNC110 - what threads do
+                    await asyncio.sleep(0.01)
+
+    with pytest.raises(LeaseTableNotFound):
+        asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
 def test_requests_are_made_at_once_and_one_that_fails_is_made_again(ports: Ports) -> None:

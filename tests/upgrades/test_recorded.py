@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.exploring import explores
 from tests.rolling.rows import OLDER
 from tests.upgrades.record import run_by, templates_of
 from tests.upgrades.released import DATA, NOW, released_or_skipped
@@ -56,6 +57,7 @@ def test_every_command_option_setting_and_parameter_of_0_2_is_still_taken() -> N
     assert_nothing_is_gone(missing(recorded("surface"), run_by(NOW, "surface"), ""))
 
 
+@explores
 @pytest.mark.slow
 def test_template_keeps_recorded_stateful_and_named_resources_and_outputs() -> None:
     """Under its logical id: CloudFormation deletes what has another one, or refuses the name that exists."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sublet.aws.access import Role, ServiceAccess
 from sublet.aws.assumed_roles import connection_of, session_of
 from sublet.aws.clients import kinesis_client
+from sublet.aws.service_access import Role, ServiceAccess
 from sublet.errors import AwsNotConfigured
 
 from tests.doubles.sts import Sts, sts

@@ -85,6 +85,7 @@ def test_each_setting_of_a_process_is_an_option(
         "filter_criteria": '{"Filters": [{"Pattern": {"data": ["x"]}}]}',
         "health": "127.0.0.1:8080",
         "payload_format": "json",
+        "trace_context": "json:traceparent",
         "on_failure": "arn:aws:s3:::given-up/orders",
         "streams": "orders,audit-*@LATEST",
         "fan_out_consumer": "arn:aws:kinesis:eu-west-1:123456789012:stream/events/consumer/orders:1",
@@ -134,6 +135,14 @@ def test_the_help_has_type_range_default_and_reason(capsys: pytest.CaptureFixtur
     assert "--worker-count" not in said, "it is for Lambda deployments only"
 
 
+def test_the_help_says_that_stream_takes_an_arn(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        settings("--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--stream TEXT The stream's name or, unlike the setting, its ARN." in said
+    assert "not its ARN" not in said
+
+
 @pytest.mark.parametrize("failover_time", ["3s", "10s", "5m"])
 def test_a_command_without_a_handler_takes_any_failover_time(failover_time: str) -> None:
     named = {"SUBLET_APPLICATION": "orders", "SUBLET_FAILOVER_TIME": failover_time}
@@ -151,6 +160,18 @@ def test_register_needs_no_consumer_beside_reading_by_fan_out() -> None:
     assert given_settings(stated, {"SUBLET_READING": "fan_out"}).reading is Reading.POLLING
 
 
+@pytest.mark.parametrize(("name", "text"), [("WORKER_COUNT", "3"), ("WINDOWS_PER_EXECUTION", "2")])
+def test_a_variable_that_is_only_for_lambda_is_refused_by_run(name: str, text: str) -> None:
+    options = parser().parse_args(["run", *NAMED])
+    with pytest.raises(SettingsError, match=f"^setting SUBLET_{name} = '{text}': only for Lambda$"):
+        given_settings(options, {f"SUBLET_{name}": text})
+
+
+def test_variables_with_their_defaults_are_taken_by_run_as_the_constructs_state_all() -> None:
+    stated = Settings(application="orders", stream="events").to_environment()
+    assert given_settings(parser().parse_args(["run", *NAMED]), stated).application == "orders"
+
+
 def test_register_refuses_a_consumer_that_is_given_too() -> None:
     arn = "arn:aws:kinesis:eu-west-1:123456789012:stream/events/consumer/audit:1"
     given = ("--reading", "fan_out", "--fan-out-consumer", arn, "--register", "audit")
@@ -162,3 +183,8 @@ def test_register_of_several_streams_reads_each_by_fan_out() -> None:
     named = ("--application", "orders", "--streams", "orders,audit", "--handler", "orders:handle")
     found = given_settings(parser().parse_args(["run", *named, "--reading", "fan_out", "--register", "audit"]), {})
     assert (found.reading, found.fan_out_consumer, found.register_fan_out) == (Reading.FAN_OUT, "audit", True)
+
+
+def test_the_identity_in_a_handlers_events_is_taken_by_run() -> None:
+    options, role = parser().parse_args(["run", *NAMED]), "arn:aws:iam::123456789012:role/orders"
+    assert given_settings(options, {"SUBLET_INVOKE_IDENTITY_ARN": role}).invoke_identity_arn == role

@@ -7,7 +7,7 @@ from traceback import format_exception
 
 import pytest
 from sublet.engine.exception_fields import TEXT_MAX, exception_fields, exception_text
-from sublet.protocol.json_text import ROOM_FOR_MISSING
+from sublet.protocol.shortened_text import ROOM_FOR_MISSING
 from sublet.settings import LogExceptions
 
 

@@ -27,7 +27,7 @@ MOST = 8
 PAGE_IN_HAND = LeaseSession._pages.__code__
 """Here the session has the page."""
 
-WAITS = "engine/calls/guard.py _do_in_thread"
+WAITS = "engine/calls/call_limits.py _do_in_thread"
 """With a time limit the handler has a thread of its own, and the session's thread waits here for the call."""
 
 

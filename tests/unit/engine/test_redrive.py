@@ -267,8 +267,9 @@ def test_ctrl_c_in_a_call_ends_the_redrive_and_removes_nothing() -> None:
 
 
 def test_a_dry_run_calls_nothing_and_removes_nothing() -> None:
-    redriving = Redriving(batch(100), batch(200))
-    assert redriving.run(dry_run=True) == RedriveProgress(batches=2, records_done=4, done=2)
+    redriving, found = Redriving(batch(100), batch(200)), list[SetAsideBatch]()
+    assert redriving.run(dry_run=True, found=found.append) == RedriveProgress(batches=2, records_done=4, done=2)
+    assert found == [batch(100), batch(200)]
     assert redriving.calls == []
     assert len(kept_in(redriving)) == 2
 

@@ -17,7 +17,7 @@ from sublet.errors import ControlUnreadable, LeaseTableAccessDenied, LeaseTableN
 from sublet.operate.doctor import Doctor
 from sublet.operate.memory_inspection import MemoryInspection
 from sublet.operate.rules.doctor import Check, Finding, Severity, findings
-from sublet.operate.rules.doctor_account import RULES, shard_quota, throttling
+from sublet.operate.rules.doctor_account import RULES, executions, shard_quota, throttling
 from sublet.operate.rules.examination import (
     DeployedAlarm,
     Examination,
@@ -30,7 +30,7 @@ from sublet.operate.rules.examination import (
     Volume,
 )
 from sublet.operate.rules.role_needs import DeployedRoles
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting, batch_text
 from sublet.protocol.checkpoint import SHARD_END, Checkpoint
 from sublet.protocol.control import Control
 from sublet.protocol.lag_report import LagReport
@@ -38,6 +38,7 @@ from sublet.protocol.lease import MalformedRow
 from sublet.protocol.stream_info import AccountInfo, RecordDistribution
 from sublet.testing.memory import MemoryAccount
 
+from tests.contract.test_failure_destination import batch
 from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
 
 AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
@@ -278,6 +279,26 @@ def test_the_worker_s_role_sets_records_aside() -> None:
     assert finding.what == f"it lacks s3:PutObject on {bucket}/{NO_WAITING.application}/*"
 
 
+def test_a_function_that_sends_metrics_is_asked_for_the_permission() -> None:
+    lacks = {WORKER: frozenset({"cloudwatch:PutMetricData"})}
+    sending = MemoryInspection(
+        by_shard=MEASURED.by_shard, roles=DEPLOYED._replace(sends_metrics=True), roles_lack=lacks
+    )
+    (finding,) = found(examined_world(inspection=sending))[Check.ROLES]
+    assert (finding.severity, finding.where) == (Severity.BAD, WORKER)
+    assert finding.what == "it lacks cloudwatch:PutMetricData on *"
+    (finding,) = of_roles(lacks, to_cloudwatch=True)
+    assert finding.severity is Severity.WELL, "the functions' own variables count"
+
+
+@pytest.mark.parametrize("to_cloudwatch", [True, False])
+def test_a_process_role_is_asked_to_send_metrics_if_the_process_does(to_cloudwatch: bool) -> None:
+    role = "arn:aws:iam::123456789012:role/orders"
+    lacks = {role: frozenset({"cloudwatch:PutMetricData"})}
+    (finding,) = of_roles(lacks, role=role, to_cloudwatch=to_cloudwatch)
+    assert (finding.severity is Severity.BAD) is to_cloudwatch
+
+
 def test_roles_that_lack_nothing_are_named() -> None:
     (finding,) = of_roles({})
     assert finding.what == "orders-manager and orders-worker may do what the application needs, by IAM's simulation"
@@ -407,6 +428,17 @@ def test_doctor_counts_refused_records_and_polls(throttled: ThrottledCounts, sai
     assert [judged.what for judged in throttling(throttled)] == said
 
 
+def test_doctor_tells_of_a_failed_express_execution_without_a_count() -> None:
+    at = datetime(2026, 11, 28, tzinfo=UTC)
+    ((quiet,), (failed,)) = (
+        list(executions(Executions(None, since), at)) for since in (None, at - timedelta(minutes=5))
+    )
+    assert quiet.severity is Severity.WELL
+    assert "an Express one" in quiet.what
+    assert failed.severity is Severity.WARNING
+    assert "of an Express one: its log" in failed.then
+
+
 @pytest.mark.parametrize(("open_shards", "severity"), [(159, Severity.WELL), (160, Severity.WARNING)])
 def test_four_fifths_of_the_shard_quota_are_a_warning(open_shards: int, severity: Severity) -> None:
     limits = AccountInfo(open_shards, 200, on_demand_streams=0, on_demand_stream_limit=50)
@@ -422,6 +454,7 @@ def test_four_fifths_of_the_shard_quota_are_a_warning(open_shards: int, severity
         (DeployedAlarm("any", None, "", frozenset({"events"})), True),
         (DeployedAlarm("orders-ShardUnread", None, ""), True),
         (DeployedAlarm("any", None, "", frozenset({"orders-lease-workers"})), True),
+        (DeployedAlarm("any", None, "", frozenset({"orders-express-workers"})), True),
         (DeployedAlarm("sublet-orders-Alarms7", None, ""), True),
         (DeployedAlarm("orders2-ShardUnread", None, "", frozenset({"orders2"})), False),
         (DeployedAlarm("billing", None, ""), False),
@@ -464,6 +497,7 @@ def test_doctor_says_that_alarms_reach_nobody(alarms: list[DeployedAlarm], says:
         (Subscribers(1), Severity.WELL, ""),
         (Subscribers(0, 1), Severity.WARNING, "Click the link in the mail that AWS has sent."),
         (Subscribers(0), Severity.WARNING, "Subscribe an address to it."),
+        (Subscribers(1, is_shut=True), Severity.BAD, "Encrypt it with a key whose policy lets CloudWatch use it."),
     ],
 )
 def test_doctor_says_that_nobody_has_subscribed_to_the_alarms_topic(
@@ -509,6 +543,24 @@ def test_set_aside_finding_turns_bad_a_day_before_deletion(left: float, severity
     (finding,) = found(replace(healthy, set_aside=waiting))[Check.SET_ASIDE]
     assert finding.severity is severity
     assert ("deletes" in finding.what) is (left < 4)
+
+
+def test_set_aside_batches_are_shown_below_their_number() -> None:
+    aside = batch(100)
+    inspection = MemoryInspection(kept={QUEUE: SetAsideWaiting(12)}, kept_batches=SetAsideBatches((aside,)))
+    (finding,) = found(examined_world(inspection=inspection, on_failure=QUEUE, receives=True))[Check.SET_ASIDE]
+    assert finding.what == "about 12 batches wait"
+    assert finding.details == (*batch_text(aside), "and about 11 more")
+    (finding,) = found(examined_world(inspection=inspection, on_failure=QUEUE))[Check.SET_ASIDE]
+    assert finding.details == ()
+    assert "--show-set-aside" in finding.then
+
+
+def test_set_aside_batches_that_may_not_be_read_hide_not_their_number() -> None:
+    refused = MemoryInspection(kept={QUEUE: SetAsideWaiting(3)}, refuses=frozenset({"set_aside_batches"}))
+    (finding,) = found(examined_world(inspection=refused, on_failure=QUEUE))[Check.SET_ASIDE]
+    assert finding.what == "about 3 batches wait"
+    assert [line.partition(": ")[0] for line in finding.details] == ["they could not be looked at"]
 
 
 def test_a_table_that_does_not_say_its_stream_is_not_called_this_stream_s() -> None:

@@ -47,6 +47,25 @@ def test_the_lag_is_how_long_the_next_record_has_waited() -> None:
     assert timedelta(0) <= shard.lag - 7 * MINUTE < timedelta(seconds=2)
 
 
+def test_lag_of_a_shard_includes_what_waits_in_children_without_a_lease() -> None:
+    """A fleet without a worker, as one scaled to none, makes no lease for the children of a reshard."""
+    world = EngineWorld(NO_WAITING)
+    world.shards.put("key", b"data")
+    world.window()
+    watched = watch(world)
+    left, _ = world.shards.split(SHARD)
+    world.clock.advance(3 * MINUTE)
+    (shard,) = watched.look(DAY).shards
+    assert (shard.status, shard.lag) == (Status.OK, timedelta(0)), "nothing is lost yet if nobody comes"
+    world.shards.split(left)
+    world.shards.merge(*[each.shard_id for each in world.shards.list_shards() if each.is_open][-2:])
+    world.shards.put("key", b"behind two reshards")
+    world.clock.advance(7 * MINUTE)
+    (shard,) = watched.look(DAY).shards
+    assert shard.lag is not None
+    assert timedelta(0) <= shard.lag - 7 * MINUTE < timedelta(seconds=20)
+
+
 def test_an_owner_that_heartbeats_and_moves_nothing_is_stalled_after_some_looks() -> None:
     world = EngineWorld(NO_WAITING)
     world.shards.put("key", b"data")

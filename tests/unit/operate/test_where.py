@@ -64,7 +64,11 @@ def test_record_that_a_condition_cannot_be_applied_to_does_not_match_and_is_coun
     assert where.problem
 
 
-@pytest.mark.parametrize("condition", ["price >", "price = 10", "import os", "().__class__"])
+@pytest.mark.parametrize(
+    "condition",
+    ["", " ", "price >", "price = 10", "import os", "().__class__", "not " * 5_000 + "a", " or ".join(["a"] * 5_000)],
+    ids=["empty", "blank", "no end", "one equals sign", "python", "attribute", "deep", "long"],
+)
 def test_text_that_is_no_condition_is_refused(condition: str) -> None:
     with pytest.raises(SettingsError, match=r"setting where = .*a condition such as price > 10"):
         Where(condition)

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -106,6 +107,26 @@ def test_several_gzip_members_are_decompressed_to_their_end_and_counted_together
         decompressed(both, limit=6)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_record_of_members_without_data_is_decompressed_at_once(name: str) -> None:
+    """Each of them copied what was behind it: minutes for a record of Kinesis' size."""
+    empty = COMPRESSIONS[name](b"")
+    whole = empty * (2 * 2**20 // len(empty)) + COMPRESSIONS[name](b'{"id": 7}')
+    assert decode("json", whole) == {"id": 7}
+
+
+@pytest.mark.parametrize("name", ["gzip", "zlib", "zstd"])
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 100_000])
+def test_data_is_decompressed_whatever_its_size(name: str, size: int) -> None:
+    noise = Random(size).randbytes(size)
+    packed = COMPRESSIONS[name](noise)
+    assert decompressed(packed).data == noise
+    assert decompressed(packed + packed).data == noise + noise
+    for cut in (packed[:-1], packed[: len(packed) // 2]):
+        assert decompressed(cut).problem == f"not {name} either: it ends before its end"
+
+
 def test_zstd_window_larger_than_the_limit_is_refused() -> None:
     options: dict[int, int] = {zstd.CompressionParameter.window_log: 27, zstd.CompressionParameter.content_size_flag: 0}
     one = zstd.ZstdCompressor(options=options)
@@ -186,6 +207,31 @@ def test_avro_schema_may_nest_itself() -> None:
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     data = b"\x02\x02\x00"
     assert avro_reader(avro_schema(json.dumps(node)))(data) == {"next": {"next": {"next": None}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "level"),
+    [
+        ({"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}, b"\x02"),
+        (
+            {"type": "record", "name": "x.N", "fields": [{"name": "all", "type": {"type": "array", "items": "N"}}]},
+            b"\x02",
+        ),
+        (
+            [
+                "null",
+                {"type": "record", "name": "N", "fields": [{"name": "m", "type": {"type": "map", "values": "N"}}]},
+            ],
+            b"\x02\x00",
+        ),
+        ({"type": "record", "name": "N", "fields": [{"name": "endless", "type": "N"}]}, b"\x02"),
+    ],
+    ids=["union", "array", "map", "no bytes at all"],
+)
+def test_avro_nested_by_thousands_is_a_reason_and_not_the_end_of_the_process(schema: object, level: bytes) -> None:
+    read = avro_reader(avro_schema(json.dumps(schema)))
+    with pytest.raises(PayloadUnreadable, match="not Avro that can be read: nested too deeply"):
+        read(b"\x02" + level * 100_000)
 
 
 def test_protobuf_is_decoded_by_a_descriptor_set(tmp_path: Path) -> None:

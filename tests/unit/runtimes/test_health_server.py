@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sublet import Batch, Consumer
-from sublet.decisions.session.process_report import ProcessReport, ShardReport
+from sublet.decisions.session.process_health import ProcessReport, ShardReport
 from sublet.errors import SettingsError
 from sublet.runtimes.health_server import STALLS_TOLD, serving_health
 from sublet.system.threads import ThreadTasks
@@ -67,6 +67,26 @@ def test_each_page_answers_for_itself_and_both_say_why_and_which_shard_stalls(ad
         assert ask(address, "/health/live", "POST")[0] == 501
     with pytest.raises(urllib.error.URLError):
         ask(address, "/health/live")
+
+
+def test_health_answers_over_ipv6_too() -> None:
+    """Pods of a cluster may have no other address."""
+    if not has_ipv6():
+        pytest.skip("no IPv6 here")
+    with socket.socket(socket.AF_INET6) as free:
+        free.bind(("::1", 0))
+        address = f"[::1]:{free.getsockname()[1]}"
+    with serving_health(address, lambda: REPORT, ThreadTasks()):
+        assert ask(address, "/health/live")[0] == 200
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as free:
+            free.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def test_health_names_a_hundred_of_a_thousand_stalled_shards(address: str) -> None:

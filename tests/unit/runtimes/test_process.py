@@ -20,6 +20,7 @@ from sublet.engine.process_health import HungCall
 from sublet.errors import LeaseTableUnavailable, ProcessSpent, StreamNotFound, WorkerIdInUse
 from sublet.handler import Batch
 from sublet.handlers.batch import HandlerFunctions
+from sublet.metric_names import Metric
 from sublet.ports import Applied, Refusal, Refused, ShardReader, Signal, Task
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
@@ -31,7 +32,7 @@ from sublet.reading.polling import PollingReader
 from sublet.runtimes.process import ConsumerProcess
 from sublet.settings import Mode, Settings, StartPosition
 from sublet.system.threads import ThreadTasks
-from sublet.testing.memory import MemoryLeaseTable, MemoryLog, MemoryStream, memory_ports
+from sublet.testing.memory import MemoryLeaseTable, MemoryLog, MemoryMetrics, MemoryStream, memory_ports
 
 T = TypeVar("T")
 
@@ -98,6 +99,16 @@ class OddStream:
         return self.real.poll(iterator, limit)
 
 
+class EndedMetrics(MemoryMetrics):
+    """What was put after the last flush, in `left`."""
+
+    left = 0
+
+    def flush(self, *, is_last: bool = False) -> None:
+        super().flush(is_last=is_last)
+        self.left = len(self.measurements)
+
+
 class Consumer:
     """A process under way on a stream with one record, and what its handler has seen."""
 
@@ -115,7 +126,10 @@ class Consumer:
         self.stream.put("key", b"record")
         self.table, tasks = OddTable(list(problems_of_scan)), ThreadTasks()
         self.stop = tasks.signal()
-        ports = memory_ports(OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log)
+        self.metrics = EndedMetrics()
+        ports = memory_ports(
+            OddStream(list(faults_of_poll), self.stream), self.table, tasks=tasks, log=self.log, metrics=self.metrics
+        )
         self.process = ConsumerProcess(ports, HandlerFunctions(self._handle), settings, self.stop)
         self._running = tasks.spawn(self.process.run)
 
@@ -158,6 +172,16 @@ def test_process_checkpoints_and_releases_on_a_stop(consume: Consume) -> None:
     consumer.result()
     assert consumer.lease().lease_owner is None
     assert consumer.lease().checkpoint.is_sequence_number
+
+
+def test_process_that_ends_writes_its_last_metrics_once_all_are_put(consume: Consume) -> None:
+    consumer = consume()
+    assert consumer.handled.wait(PATIENCE)
+    consumer.stop.set()
+    consumer.result()
+    assert consumer.metrics.last_flushes == 1
+    assert consumer.metrics.left == len(consumer.metrics.measurements) > 0
+    assert consumer.metrics.values(Metric.RECORDS) == [1]
 
 
 def test_a_table_that_is_out_of_reach_for_a_while_costs_a_tick(consume: Consume) -> None:

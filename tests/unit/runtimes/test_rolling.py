@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.decisions.manager.joins_and_drains import Announcement, AnnouncementKind
 
 from tests.doubles.processes import ProcessWorld, Running
 

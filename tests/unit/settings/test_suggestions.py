@@ -64,5 +64,22 @@ def test_names_elsewhere_are_those_of_the_definitions() -> None:
     assert len(ELSEWHERE) >= 45
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("initial_position", "start_position"),
+        ("idle_time_between_reads", "poll_interval"),
+        ("idle_time", None),
+        ("max_lease", None),
+    ],
+)
+def test_name_elsewhere_is_known_by_its_beginning_if_that_is_long(name: str, ours: str | None) -> None:
+    assert nearest(name, DEFINITIONS, names_elsewhere()) == ours
+
+
+def test_name_elsewhere_is_suggested_as_ours_is_written() -> None:
+    assert nearest("--max-records", ["--max-records-in-flight", "--poll-limit"], names_elsewhere()) == "--poll-limit"
+
+
 def test_name_elsewhere_is_not_suggested_where_ours_is_no_setting() -> None:
     assert nearest("maxRecords", ["window"], names_elsewhere()) is None

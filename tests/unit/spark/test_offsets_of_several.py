@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sublet.errors import OffsetMalformed
 from sublet.protocol.stream_identity import StreamIdentity
 from sublet.protocol.stream_key import StreamKey, in_stream
+from sublet.spark.plan.limit_shares import parts, unread_shards
 from sublet.spark.plan.offsets import (
     Ended,
     Offset,
@@ -25,7 +26,6 @@ from sublet.spark.plan.offsets import (
     offset_from_json,
     offset_to_json,
 )
-from sublet.spark.plan.sharing import parts, unread_shards
 
 from tests.unit.spark.test_offsets import IDENTITY, MOMENT, offsets
 

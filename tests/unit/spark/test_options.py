@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sublet.aws.access import Role, ServiceAccess
+from sublet.aws.service_access import Role, ServiceAccess
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey

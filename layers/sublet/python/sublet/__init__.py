@@ -7,7 +7,7 @@ library; each name loads its module at its first use.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 """The only place: the distribution's version is read from this line, and a Lambda layer has no other."""
 
 _PUBLIC = {
@@ -32,7 +32,7 @@ _PUBLIC = {
     "sublet.pull.streams": "Context Stream connect",
     "sublet.settings": (
         "Balance Checkpointing FailureDetails HandlerContract HashRangeFilter HotShardKeys KclFleet LogExceptions "
-        "MetricsByShard MetricsLevel Mode Reading Settings StartKind StartPosition"
+        "MetricsByShard MetricsExport MetricsLevel Mode Reading Settings StartKind StartPosition Tracing"
     ),
 }
 """Every public name, by the module that it is loaded from."""
@@ -97,12 +97,14 @@ if TYPE_CHECKING:  # type checkers cannot read the list: a test compares these l
     from sublet.settings import KclFleet as KclFleet
     from sublet.settings import LogExceptions as LogExceptions
     from sublet.settings import MetricsByShard as MetricsByShard
+    from sublet.settings import MetricsExport as MetricsExport
     from sublet.settings import MetricsLevel as MetricsLevel
     from sublet.settings import Mode as Mode
     from sublet.settings import Reading as Reading
     from sublet.settings import Settings as Settings
     from sublet.settings import StartKind as StartKind
     from sublet.settings import StartPosition as StartPosition
+    from sublet.settings import Tracing as Tracing
 else:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> object:

@@ -163,3 +163,11 @@ def does_nothing(handler: Handler) -> frozenset[str]:
     """
     without: frozenset[str] = getattr(handler, "without", frozenset())
     return without
+
+
+def waits_for_program(handler: Handler) -> bool:
+    """Whether a call lasts until a program has asked for its records, so that its duration says nothing of its work:
+    if the handler says so in `is_pulled`.
+    """
+    is_pulled: bool = getattr(handler, "is_pulled", False)
+    return is_pulled

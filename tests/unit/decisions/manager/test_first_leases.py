@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from sublet.decisions.manager.announcing import LOOK_EVERY, Announcement, AnnouncementKind
+from sublet.decisions.manager.joins_and_drains import LOOK_EVERY, Announcement, AnnouncementKind
 from sublet.decisions.manager.tick_plan import TickLook, TickPlan, plan_tick
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.lease import Lease, LeaseScan

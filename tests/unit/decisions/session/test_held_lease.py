@@ -21,7 +21,7 @@ from sublet.decisions.session.held_lease import (
     after_write,
     is_covered_by,
 )
-from sublet.decisions.session.refusal import Verdict
+from sublet.decisions.session.refused_write import Verdict
 from sublet.decisions.time_and_chance import Instant
 from sublet.protocol.checkpoint import LATEST, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow, Position

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sublet import Batch
-from sublet.engine.calls.guard import CallGuard, HandlerCall
+from sublet.engine.calls.call_limits import CallGuard, HandlerCall
 from sublet.engine.process_health import ProcessHealth
 from sublet.engine.worker.worker import LeaseWorker
 from sublet.errors import SettingsError

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.engine.calls.failing_calls import FailingCalls
-from sublet.engine.calls.guard import HandlerCall
 from sublet.handler import Batch
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.handler_failure import HandlerFailure

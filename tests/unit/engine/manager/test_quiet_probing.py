@@ -135,6 +135,15 @@ def test_a_walk_that_does_not_reach_the_tip_is_no_proof() -> None:
     assert tick(world) == [], "it has noted in its row how far it has come"
 
 
+def test_a_process_does_not_walk_what_a_worker_has_walked() -> None:
+    """It has a reader of its own, which has come three pages far."""
+    world = EngineWorld(advance=MINUTE)
+    manager = read(world)
+    world.clock.advance(20 * MINUTE)
+    assert tick(world, manager) == [SHARD]
+    assert tick(world, manager) == []
+
+
 def test_quiet_walk_of_a_tick_is_not_repeated_by_the_next_process() -> None:
     world = EngineWorld(advance=timedelta(minutes=15))
     tick(world)

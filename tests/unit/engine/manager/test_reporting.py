@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sublet.decisions.manager.fleet_kind import FleetKind, ReportPlan
-from sublet.engine.manager.announcing import look_at_reports, make_reports, renew_report, stop_reporting
+from sublet.engine.manager.worker_reports import look_at_reports, make_reports, renew_report, stop_reporting
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.worker_report import ReportPlace, WorkerReport

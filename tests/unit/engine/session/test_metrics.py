@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sublet.decisions.session.process_report import ShardReport
-from sublet.engine.calls.guard import HandlerCall
+from sublet.decisions.session.process_health import ShardReport
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.engine.lease.held import HeldLease, instant
 from sublet.engine.lease.progress import Progress
 from sublet.engine.session.metrics import LeaseMetrics

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
 from sublet.errors import HandlerNotLoadable, SettingsError
 from sublet.operate.cli import console
+from sublet.operate.cli.console_proxy import proxy_of
 from sublet.operate.cli.main import main
+from sublet.operate.console.trusted_proxy import TrustedProxy, networks_of
 
 TOKEN = "twenty-characters-long"
 
@@ -76,3 +78,65 @@ def test_a_handler_is_one_application_s_and_loaded_at_the_start(
 
 def test_applications_are_named_with_or_without_their_stream() -> None:
     assert console.named(["orders=events", "billing"]) == {"orders": "events", "billing": None}
+
+
+SECRET = "a-secret-of-more-than-twenty-characters"
+
+
+def proxy_given(*words: str) -> TrustedProxy | None:
+    parser = ArgumentParser()
+    console.add_arguments(parser)
+    return proxy_of(parser.parse_args(words))
+
+
+@pytest.fixture
+def secret_file(tmp_path: Path) -> str:
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+    return str(tmp_path / "secret")
+
+
+def test_proxy_is_trusted_on_this_machine_by_default(secret_file: str) -> None:
+    assert proxy_given() is None
+    words = ("--trust-header", "X-Forwarded-Email", "--proxy-secret-file", secret_file)
+    assert proxy_given(*words) == TrustedProxy("X-Forwarded-Email", networks_of(["127.0.0.1/32", "::1/128"]), SECRET)
+    moves = ("--allow-changes", "--may-move", "ada", "--may-move", "bob", "--groups-header", "X-Groups")
+    found = proxy_given(*words, *moves, "--may-move-group", "ops", "--trusted-proxy", "10.0.0.0/8")
+    assert found == TrustedProxy(
+        "X-Forwarded-Email",
+        networks_of(["10.0.0.0/8"]),
+        SECRET,
+        frozenset({"ada", "bob"}),
+        "X-Groups",
+        frozenset({"ops"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--may-move", "ada"], "only allowed with --trust-header"),
+        (["--proxy-secret-file", "x"], "only allowed with --trust-header"),
+        (["--trust-header", "X-Name"], "without it, anybody could write the header"),
+        (["--trust-header", "X-Name", "--token", "t" * 30], "a person who signs in with it has no name"),
+        (["--trust-header", "X Name"], "a header's name"),
+        (["--trust-header", "X-Name", "--trusted-proxy", "10.0.0.7/8"], "addresses or networks such as"),
+        (["--trust-header", "X-Name", "--allow-changes"], "required to name who may"),
+        (["--trust-header", "X-Name", "--may-move", "ada"], "this console is read-only"),
+        (
+            ["--trust-header", "X-Name", "--allow-changes", "--may-move-group", "ops"],
+            "only allowed with --groups-header",
+        ),
+        (["--trust-header", "X-Name", "--proxy-secret-file", "no-such-file"], "a file that can be read"),
+    ],
+)
+def test_options_of_a_proxy_that_would_let_anybody_in_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        proxy_given(*words)
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "a secret with spaces in it", "ein-Geheimnis-mit-Umlauten-äöü"])
+def test_secret_that_is_short_or_cannot_be_a_header_is_refused_without_itself(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "file").write_text(secret)
+    with pytest.raises(SettingsError, match="at least 20 ASCII characters") as refused:
+        proxy_given("--trust-header", "X-Name", "--proxy-secret-file", str(tmp_path / "file"))
+    assert secret not in str(refused.value)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sublet.errors import PayloadNotEncodable, PayloadUnreadable, SettingsError
 from sublet.operate.cli.options.decoding import add_decoding, decoding
-from sublet.operate.cli.records.put import encoded
-from sublet.operate.cli.records.tail import show as show_tail
+from sublet.operate.cli.records.put import records_of
 from sublet.operate.cli.text.record_text import RecordForm, decoded_text
-from sublet.operate.positions.seek_time import place
 from sublet.payloads.encoding import encoder_of
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.settings.payload_format import parsed_format
 
-from tests.doubles.engine_world import NO_WAITING, EngineWorld
 from tests.doubles.payload_schemas import avro_schema_file, order
 
 HEAD = "2026-11-22T08:00:00Z"
@@ -89,31 +86,14 @@ def test_wrong_options_are_refused_by_name() -> None:
         shown(b"", RecordForm.LINE, "--where", "price >")
 
 
-def test_tail_says_how_many_records_a_condition_could_not_be_applied_to(capsys: pytest.CaptureFixture[str]) -> None:
-    world = EngineWorld(NO_WAITING)
-    world.put('{"price": 11}', "text", '{"price": "dear"}', '{"price": 12}')
-    options = Namespace(
-        place=place("earliest"),
-        shards=[],
-        records=2,
-        key=None,
-        grep=None,
-        form=RecordForm.LINE,
-        decode=None,
-        where="price > 10",
-    )
-    show_tail(options, world.ports)
-    out, err = capsys.readouterr()
-    assert [line.partition("  {")[2] for line in out.splitlines()] == ['"price": 11}', '"price": 12}']
-    assert err == "sublet: --where could not be applied to 2 records, of the first: not an object with fields\n"
-
-
 def test_put_encodes_json_by_a_format(tmp_path: Path) -> None:
     text = f"avro:{avro_schema_file(tmp_path)}"
     lines = [json.dumps(order(number)).encode() for number in range(3)]
-    assert [*encoded(iter(lines), text)] == [encoder_of(parsed_format(text))(order(number)) for number in range(3)]
-    assert [*encoded(iter([b"as it is"]), None)] == [b"as it is"]
+    encode = encoder_of(parsed_format(text))
+    found = [each.data for each in records_of(iter(lines), None, text)]
+    assert found == [encode(order(number)) for number in range(3)]
+    assert [each.data for each in records_of(iter([b"as it is"]), None, None)] == [b"as it is"]
     with pytest.raises(PayloadUnreadable, match="not JSON"):
-        next(encoded(iter([b"{"]), text))
+        next(records_of(iter([b"{"]), None, text))
     with pytest.raises(PayloadNotEncodable, match="does not fit the Avro schema"):
-        next(encoded(iter([b'{"id": "seven"}']), text))
+        next(records_of(iter([b'{"id": "seven"}']), None, text))

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from sublet.errors import SettingsError
-from sublet.operate.cli.deploy import CDK_VERSION, CannotDeploy, cdk_command, profile_of, region_of
+from sublet.errors import CheckRefused, SettingsError
+from sublet.operate.aws import deployed
+from sublet.operate.cli.deploy import CDK_VERSION, CannotDeploy, cdk_command, profile_of, region_of, run_cdk
 from sublet.operate.cli.main import main, parser
+from sublet.operate.rules.deploying import Found, FoundTable, table_keys
 
+TABLES = table_keys("orders-audit").values()
 GIVEN = ["deploy", "--application", "orders-audit", "--handler", "orders:handle"]
 
 
@@ -126,3 +129,61 @@ def test_adopted_context_comes_beside_what_is_stated(npx: Path) -> None:
     command = cdk_command(parser().parse_args(GIVEN), {"existing_lease_table": "true"})
     stated = json.loads(command[command.index("--context") + 1].removeprefix("sublet="))
     assert stated == {"application": "orders-audit", "handler": "orders:handle", "existing_lease_table": "true"}
+
+
+LOOPBACK = "http://127.0.0.1:9"
+"""The discard port: nothing answers."""
+
+
+@pytest.fixture
+def recorded(npx: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What npx was called with, a line each call; AWS is on this machine."""
+    record = npx.with_name("called")
+    npx.write_text(f'#!/bin/sh\necho "$AWS_ENDPOINT_URL $*" >> {record}\n')
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:9")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    return record
+
+
+@pytest.mark.parametrize("is_bootstrapped", [False, True])
+def test_deploy_to_this_machine_bootstraps_once_and_leaves_out_what_emulators_refuse(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_bootstrapped: bool
+) -> None:
+    monkeypatch.setattr(deployed, "account_of", lambda *_: "000000000000")
+    monkeypatch.setattr(deployed, "is_bootstrapped", lambda *_: is_bootstrapped)
+    monkeypatch.setattr(
+        deployed, "find", lambda *_: Found("eu-west-1", dict.fromkeys(TABLES, FoundTable(exists=False)))
+    )
+    assert main(GIVEN) == 0
+    *before, last = recorded.read_text().splitlines()
+    assert [" bootstrap aws://000000000000/eu-west-1 " in line for line in before] == [True] * (not is_bootstrapped)
+    assert last.startswith(f"{LOOPBACK} ")
+    assert '"cli_credentials": "true"' in last
+    assert last.endswith("--require-approval never --context sublet:metric-math-alarms=false")
+    assert "AWS is on this machine, at http://localhost:9" in capsys.readouterr().err
+
+
+def test_deploy_assumes_nothing_of_a_tunnel_to_an_account(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deployed, "account_of", lambda *_: "210987654321")
+    monkeypatch.setattr(
+        deployed, "find", lambda *_: Found("eu-west-1", dict.fromkeys(TABLES, FoundTable(exists=False)))
+    )
+    assert main(GIVEN) == 0
+    (only,) = recorded.read_text().splitlines()
+    assert "cli_credentials" not in only
+    assert "--require-approval" not in only
+    assert "the account 210987654321 at http://localhost:9 may be a real one" in capsys.readouterr().err
+
+
+def test_deploy_to_this_machine_is_refused_where_nothing_answers(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> str:
+        raise CheckRefused("sts:GetCallerIdentity: no reply")
+
+    monkeypatch.setattr(deployed, "account_of", refused)
+    with pytest.raises(CannotDeploy, match="at http://localhost:9, and does not answer"):
+        run_cdk(parser().parse_args(GIVEN))
+    assert not recorded.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
 import pytest
 from sublet.errors import SettingsError
@@ -51,8 +52,17 @@ def test_json_has_every_finding_that_is_shown() -> None:
             "where": "",
             "what": "the stream is UPDATING",
             "then": "Look again.",
+            "details": [],
         }
     ]
+
+
+def test_details_are_lines_between_the_finding_and_what_to_do() -> None:
+    finding = Finding(Check.SET_ASIDE, Severity.WARNING, "2 wait", then="Redrive them.", details=("one", "two\x1b"))
+    _, *lines = lines_of([examined_world()], [finding], [finding])
+    assert [line.split("  ")[-1].strip() for line in lines] == ["2 wait", "one", "'two\\x1b'", "Redrive them."]
+    shown: Any = as_json([examined_world()], [finding])["findings"]
+    assert shown[0]["details"] == ["one", "two\x1b"]
 
 
 def test_a_refused_setting_is_a_finding_and_the_rest_is_checked_with_defaults() -> None:

@@ -129,6 +129,7 @@ def test_a_program_s_log_has_the_whole_traceback_too(command: str, capsys: pytes
     ("given", "says"),
     [
         ("stauts", "there is no command 'stauts'; did you mean status?"),
+        ("tial", "there is no command 'tial'; did you mean tail?"),
         ("snapshit", "did you mean snapshot?"),
         ("frobnicate", "there is no command 'frobnicate'; `sublet --help` lists them"),
     ],
@@ -186,6 +187,10 @@ def test_settings_error_prints_one_sentence_and_exits_2(
         (["deploy", "--batchsize", "3"], "did you mean --set batch_size=...?"),
         (["deploy", "--handler-kode", "x"], "did you mean --handler-code?"),
         (["run", "--tumbling-window", "1m"], "error: unrecognized option --tumbling-window\n"),
+        (["run", "--maxRecords", "3"], "--maxRecords; did you mean --poll-limit?"),
+        (["run", "--max-records=3"], "--max-records; did you mean --poll-limit?"),
+        (["run", "--initial-position", "LATEST"], "did you mean --start-position?"),
+        (["deploy", "--maximum-batching-window-in-seconds", "3"], "did you mean --set maximum_batching_window=...?"),
         (["run", "--worker-count", "3"], "--worker-count; it is only for Lambda"),
         (["leases", "--worker-id", "3"], "--worker-id; it is only for a process"),
         (["redrive", "now"], "unrecognized arguments: now"),

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from sublet.operate.cli.options.operated import operator
 from sublet.operate.cli.pausing import until
-from sublet.operate.cli.text.ordered_text import ordered_json, ordered_lines, progress_text
+from sublet.operate.cli.text.pause_text import ordered_json, ordered_lines, progress_text
 from sublet.operate.pausing import OrderedPause
 from sublet.protocol.checkpoint import TRIM_HORIZON
 from sublet.protocol.control import Order, Pause

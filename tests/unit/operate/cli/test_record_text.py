@@ -6,25 +6,19 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 
 import pytest
-from sublet.errors import StreamError
 from sublet.operate.cli.main import main
 from sublet.operate.cli.records.get import RecordNumber, record_number
 from sublet.operate.cli.records.get import show as show_found
-from sublet.operate.cli.records.put import data_of, put_all
-from sublet.operate.cli.records.tail import show as show_tail
 from sublet.operate.cli.text.record_text import RecordForm, add_form, add_selecting, is_selected, text_of
-from sublet.operate.positions.seek_time import place
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.records import StreamRecord, UserRecord
 from sublet.protocol.stream_info import PutRecord
 from sublet.pull.streams import Stream
-from sublet.putting.producer import Producer
 from sublet.testing.memory import FakeClock, MemoryAccount
 from sublet.testing.turn_taking import TurnTaking
 
-from tests.doubles.engine_world import NO_WAITING, SHARD, EngineWorld
-
 AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
+SHARD = "shardId-000000000000"
 
 
 def record(data: bytes, key: str | None = "customer-7") -> UserRecord:
@@ -101,12 +95,8 @@ def stream() -> Stream:
     return Stream(account, "events")
 
 
-def put(stream: Stream, data: list[bytes], key: str | None) -> list[PutRecord]:
-    """As `sublet put --lines` shows them."""
-    shown: list[PutRecord] = []
-    producer = Producer(stream.name, account=stream._account, aggregation_enabled=False)
-    put_all(producer, data, key, shown.append)
-    return shown
+def put(stream: Stream, data: list[bytes], key: str) -> list[PutRecord]:
+    return [stream.put(key, each) for each in data]
 
 
 def test_record_is_found_by_its_sequence_number(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,41 +118,6 @@ def test_get_shows_one_user_record_of_an_aggregate(stream: Stream, capsysbinary:
     assert capsysbinary.readouterr().out == b"sec\xffond"
     options.number = RecordNumber(one.sequence_number, 2)
     assert show_found(stream, options) == 1
-
-
-def test_put_gives_each_record_its_own_key_without_a_key(stream: Stream) -> None:
-    found = [stream.get(one.shard_id, one.sequence_number)[0] for one in put(stream, [b"1", b"2", b"3"], None)]
-    assert len({each.partition_key for each in found}) == 3
-
-
-def test_lines_are_records_without_their_ends() -> None:
-    lines = [b"one\n", b"two\r\n", b"three"]
-    assert list(data_of(Namespace(lines=True, data=None), lines)) == [b"one", b"two", b"three"]
-    assert list(data_of(Namespace(lines=False, data="-"), lines)) == [b"one\ntwo\r\nthree"]
-    assert list(data_of(Namespace(lines=False, data="é"), [])) == ["é".encode()]
-
-
-def test_refused_line_error_counts_the_records_put_before_it(stream: Stream) -> None:
-    with pytest.raises(StreamError, match="; 2 records before it were put"):
-        put(stream, [b"1", b"2", bytes(11 * 2**20)], "k")
-    with pytest.raises(StreamError, match=r"MaxRecordSizeInKiB.*; 1 record before it was put"):
-        put(stream, [b"1", bytes(2 * 2**20), b"2"], "k")
-
-
-def test_put_ends_when_its_output_is_closed(stream: Stream) -> None:
-    def broken(_: PutRecord) -> None:
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        put_all(Producer(stream.name, account=stream._account), [b"1", b"2"], None, broken)
-
-
-def test_tail_ends_after_as_many_as_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    world = EngineWorld(NO_WAITING)
-    world.put("1", "2", "3")
-    options = Namespace(place=place("earliest"), shards=[], records=2, key=None, grep=None, form=RecordForm.LINE)
-    show_tail(options, world.ports)
-    assert [line[-1] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
 
 
 @pytest.mark.parametrize("command", [["tail"], ["put", "x"], ["get", "shardId-0", "5"]])

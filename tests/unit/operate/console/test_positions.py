@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sublet.errors import LeaseTableUnavailable
 from sublet.operate.cli.main import parser
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease
@@ -248,3 +250,16 @@ def test_snapshots_are_kept_and_listed() -> None:
     assert "before-release" in client.post("/a/orders/positions/snapshot", name="before-release").text
     assert client.post("/a/orders/positions/snapshot", name="../mine").status_code == 400
     assert [each.name for each in world.orders.opened.snapshots.snapshots()] == ["before-release"]
+
+
+def test_snapshot_that_cannot_be_kept_is_no_change_that_was_cut_off() -> None:
+    world = ConsoleWorld()
+
+    class Full:
+        def keep_snapshot(self, _: object) -> None:
+            raise LeaseTableUnavailable("no answer")
+
+    world.orders.opened = replace(world.orders.opened, snapshots=Full())  # type: ignore[arg-type]
+    assert ConsoleClient(world).post("/a/orders/positions/snapshot", name="before-release").status_code == 400
+    (entry,) = world.orders.opened.audit.entries()
+    assert (entry.state, entry.said) == ("failed", "no answer")

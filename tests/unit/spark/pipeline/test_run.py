@@ -157,6 +157,15 @@ def test_a_line_for_each_batch() -> None:
     assert said == ["batch 1: raw 10, parsed 10, rejected 0, carriers 3 rows in 12 s"]
 
 
+def test_a_line_names_the_shards_that_reparse_has_to_bring() -> None:
+    counted, said = RunTally(), list[str]()
+    counted.add(BatchDone(0, {"raw": 5}, timedelta(seconds=1), frozenset({"orders/b", "orders/a"})))
+    PlainLines(said.append).batch_done(counted)
+    assert said[1:] == summary_lines(counted, timedelta(0), "lake", NOW)[-1:]
+    assert "lack records of orders/a, orders/b" in said[1]
+    assert "sublet pipeline reparse --from raw" in said[1]
+
+
 def test_durations_are_for_people() -> None:
     texts = [seconds(timedelta(seconds=s)) for s in (0.04, 9.4, 59, 61, 3599, 3600, 90000)]
     assert texts == ["0.0 s", "9.4 s", "59 s", "1 min 1 s", "59 min 59 s", "1 h 0 min", "25 h 0 min"]

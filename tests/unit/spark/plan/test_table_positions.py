@@ -28,6 +28,7 @@ from sublet.spark.plan.table_positions import (
     ShardExtent,
     TablePositions,
     bounded,
+    held_by_all,
     refuse_gap,
 )
 
@@ -93,6 +94,27 @@ def test_batch_that_begins_beyond_the_table_is_a_gap(begin: dict[str, Position],
     batch = bounded(extent(a=(8, 9)), offset(CREATED, **begin), offset(a=ReadTo("9")))
     assert held(a=5).gap(batch) == shard
     assert TablePositions().gap(batch) is None, "a new table begins anywhere"
+
+
+@pytest.mark.parametrize(
+    ("rows", "application", "shards"),
+    [
+        ({}, "orders-audit", ["orders/a"]),
+        ({"a": (10, 12)}, "orders-audit", ["orders/a"]),
+        ({"a": (6, 12)}, "orders-audit", []),
+        ({}, None, []),
+    ],
+)
+def test_records_that_other_workers_handled_are_passed_over(
+    rows: dict[str, tuple[int, int]], application: str | None, shards: list[str]
+) -> None:
+    """`raw` has them, of a batch that was cut off after it; the batch comes again without them, or after them."""
+    end = offset(a=ReadTo("12"), b=ReadTo("3"))
+    end = Offset({None: replace(end.streams[None], application=application)})
+    batch = bounded(extent(NOW, **rows), offset(a=ReadTo("5"), b=ReadTo("3")), end)
+    assert held(a=5, b=3).passed_over(held(a=9, b=3), batch) == shards
+    assert held(b=3).passed_over(held(a=9, b=3), batch) == shards, "a table that does not know the shard"
+    assert held(a=9, b=3).passed_over(held(a=9, b=3), batch) == []
 
 
 def test_end_of_a_shard_that_the_table_does_not_hold_is_a_gap() -> None:
@@ -195,3 +217,9 @@ def test_stream_is_forgotten_with_its_last_shard() -> None:
 def test_positions_round_trip() -> None:
     before = held(a=90).advanced(bounded(extent(a=(91, 91)), None, offset(a=ReadTo("91", last_sub_sequence_number=3))))
     assert TablePositions.from_value(before.to_value()) == before
+
+
+def test_all_tables_hold_a_shard_as_far_as_the_one_that_lags() -> None:
+    raw = TablePositions({"s/a": Reached(Checkpoint("50", 3)), "s/b": Reached(Checkpoint("9"))})
+    parsed = TablePositions({"s/a": Reached(Checkpoint("50", 1))})
+    assert held_by_all([raw, parsed]) == {"s/a": "50:1", "s/b": "0"}

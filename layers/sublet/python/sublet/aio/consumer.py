@@ -22,7 +22,7 @@ from sublet.ports import Ports
 from sublet.ports.account import Account
 from sublet.pull.arguments import ConsumerArguments
 from sublet.pull.group import Group
-from sublet.pull.lifecycle import CONSUMER_STAYS
+from sublet.pull.interrupts_and_forks import CONSUMER_STAYS
 from sublet.settings import Settings
 from sublet.settings.keywords import ProcessKeywords
 

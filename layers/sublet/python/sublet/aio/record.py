@@ -10,7 +10,7 @@ from msgspec import Struct
 from sublet.aio.event_loop import in_thread
 from sublet.protocol.records import UserRecord
 from sublet.pull.buffer import Buffer
-from sublet.pull.lifecycle import RECORD_STAYS
+from sublet.pull.interrupts_and_forks import RECORD_STAYS
 from sublet.pull.prefetch import Delivery
 from sublet.pull.record import Record as PlainRecord
 

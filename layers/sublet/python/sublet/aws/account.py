@@ -26,12 +26,12 @@ from sublet.aws.tables import sightings
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables, require_tables
 from sublet.aws.tables.delete_tables import delete_tables
-from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import WHAT as LEASES
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
+from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.aws.tables.table_errors import named_table_errors
 from sublet.decisions.load.resharding import Merge, Reshard, Split
-from sublet.decisions.manager.stream_description import DescriptionDoubt, doubt_of
+from sublet.decisions.manager.describe_again import DescriptionDoubt, doubt_of
 from sublet.decisions.streams.stream_changes import (
     Change,
     RemoveKey,

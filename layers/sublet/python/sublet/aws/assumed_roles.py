@@ -10,10 +10,10 @@ from botocore.config import Config
 from botocore.credentials import DeferredRefreshableCredentials
 from botocore.exceptions import ClientError
 
-from sublet.aws.access import Role, ServiceAccess
 from sublet.aws.clients import Connection
 from sublet.aws.configuration_errors import NOT_CONFIGURED, not_configured
 from sublet.aws.faults import is_transient
+from sublet.aws.service_access import Role, ServiceAccess
 from sublet.errors import AwsNotConfigured
 
 _METHOD = "sublet-role"

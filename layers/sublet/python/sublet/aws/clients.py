@@ -250,6 +250,11 @@ def cloudformation_client(session: Session | None = None) -> Any:
     return _client("cloudformation", _config(attempts=4, connect_timeout=3, read_timeout=15), session=session)
 
 
+def sts_client(session: Session | None = None) -> Any:
+    """The client that asks whose credentials these are."""
+    return _client("sts", _config(attempts=2, connect_timeout=3, read_timeout=5), session=session)
+
+
 def stepfunctions_client() -> SFNClient:
     """StartExecution is idempotent by name, so it may be retried for as long as a tick has time."""
     config = _config(attempts=6, connect_timeout=3, read_timeout=15)

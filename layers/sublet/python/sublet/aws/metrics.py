@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from sublet.aws.standard_output import STANDARD_OUTPUT, Lines, MetricsLogger
-from sublet.metric_names import LEAN, NAMESPACE, Metric, MetricScope
+from sublet.metric_names import LEAN, NAMESPACE, OF_EXPORT, Attribute, Metric, MetricScope
 from sublet.protocol.stream_key import own_id, stream_key_of
 from sublet.settings import MetricsByShard, MetricsLevel, Settings
 
@@ -31,6 +32,10 @@ PUT = "metrics"
 
 OF_STREAMS = frozenset({Metric.MILLIS_BEHIND_LATEST, Metric.BYTES, Metric.RECORDS, Metric.STREAM_STALLED_AGE})
 """In an application of several streams, each stream has these metrics; the last of them exists only there."""
+
+COUNTED = {**LEAN, **OF_EXPORT}
+
+OF_SHARDS = (MetricScope.SHARD, MetricScope.TROUBLED_SHARD)
 
 _Dimensions = tuple[tuple[str, str], ...]
 
@@ -50,37 +55,40 @@ class EmfMetrics:
         output: Lines = STANDARD_OUTPUT,
     ) -> None:
         self._output = output
-        self._application = ("application", application)
+        self._application = (Attribute.APPLICATION.value, application)
         self._by_shard = by_shard
         self._is_lean = level is MetricsLevel.LEAN
         self._lock = threading.Lock()
         """Guards `_pending`. Not held while lines are written."""
         self._pending: dict[_Dimensions, dict[Metric, list[float]]] = {}
 
-    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None, in_trouble: bool = True) -> None:
         with self._lock:
             if metric.per is not MetricScope.STREAM:
                 self._add((self._application,), metric, value)
             if shard_id is None:
                 return
             if metric in OF_STREAMS and not self._is_lean and (stream := stream_key_of(shard_id)) is not None:
-                self._add((self._application, ("stream", stream.stream)), metric, value)
-            if self._has_its_own(metric):
-                self._add((self._application, *_of_shard(shard_id)), metric, value)
+                self._add((self._application, (Attribute.STREAM.value, stream.stream)), metric, value)
+            if self._has_its_own(metric) and (in_trouble or metric.per is not MetricScope.TROUBLED_SHARD):
+                self._add((self._application, *shard_dimensions(shard_id)), metric, value)
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         if self._by_shard is MetricsByShard.WORST:
             with self._lock:
-                self._add((self._application, *_of_shard(shard_id)), metric, value)
+                self._add((self._application, *shard_dimensions(shard_id)), metric, value)
+
+    def put_duration(self, lasted: timedelta, *, shard_id: str, error: str | None = None) -> None:
+        """Nothing: each value of a call would be in the log. The other exports have it."""
 
     def _has_its_own(self, metric: Metric) -> bool:
         """Whether to put this metric for the shard too. With `worst`, only metrics about a shard in trouble are put for
         it.
         """
-        is_worst = self._by_shard is MetricsByShard.WORST and metric.per is MetricScope.TROUBLED_SHARD
-        return is_worst or (self._by_shard is MetricsByShard.ALL and metric.per is not MetricScope.STREAM)
+        having = {MetricsByShard.WORST: (MetricScope.TROUBLED_SHARD,), MetricsByShard.ALL: OF_SHARDS}
+        return metric.per in having.get(self._by_shard, ())
 
-    def flush(self) -> None:
+    def flush(self, *, is_last: bool = False) -> None:  # noqa: ARG002 - nothing waits
         with self._lock:
             pending, self._pending = self._pending, {}
         if is_metrics_disabled() or not self._output.is_read:
@@ -104,13 +112,13 @@ def emf_metrics(settings: Settings, output: Lines | None = None) -> EmfMetrics:
     )
 
 
-def _of_shard(shard_id: str) -> _Dimensions:
+def shard_dimensions(shard_id: str) -> _Dimensions:
     """A shard's dimensions. In an application of several streams they have the stream's name, since shard ids repeat
     from stream to stream.
     """
     stream = stream_key_of(shard_id)
-    named = () if stream is None else (("stream", stream.stream),)
-    return (*named, ("shard_id", own_id(shard_id)))
+    named = () if stream is None else ((Attribute.STREAM.value, stream.stream),)
+    return (*named, (Attribute.SHARD.value, own_id(shard_id)))
 
 
 def _lean_lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) -> Iterator[str]:
@@ -119,10 +127,8 @@ def _lean_lines(dimensions: _Dimensions, metrics: Mapping[Metric, list[float]]) 
     """
     counted: dict[Metric, list[float]] = {}
     for metric, values in metrics.items():
-        if metric in LEAN:
-            counted_as = LEAN[metric]
-            if found := counted_as.of(values):
-                counted.setdefault(counted_as.metric, []).extend(found)
+        if (counted_as := COUNTED.get(metric)) is not None and (found := counted_as.of(values)):
+            counted.setdefault(counted_as.metric, []).extend(found)
     put = {metric.value: {"min": min(each), "max": max(each), "sum": sum(each)} for metric, each in metrics.items()}
     fields: dict[str, object] = {**dict(dimensions), PUT: put}
     for declared in _declared(dimensions, counted):

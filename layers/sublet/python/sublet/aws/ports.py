@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from random import SystemRandom
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.kinesis.stream import KinesisStream
 from sublet.aws.log import PowertoolsLog
-from sublet.aws.metrics import emf_metrics
+from sublet.aws.metrics import EmfMetrics, emf_metrics
 from sublet.aws.standard_output import STANDARD_OUTPUT, Output
 from sublet.aws.tables.control import DynamoDbControlStore
-from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
+from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.aws.tables.sketch_store import DynamoDbSketchStore
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import SettingsError, StreamAccessDenied
-from sublet.ports import Clock, FailureDestination, Log, Ports, Pushes, SchemaRegistry, SketchStore, Stream, Streams
-from sublet.settings import HotShardKeys, Reading, Settings
+from sublet.ports import (
+    Clock,
+    FailureDestination,
+    Log,
+    Metrics,
+    Ports,
+    Pushes,
+    SchemaRegistry,
+    SketchStore,
+    Stream,
+    Streams,
+)
+from sublet.settings import HotShardKeys, MetricsByShard, MetricsExport, Reading, Settings
 from sublet.settings.value import NO_STREAM
 from sublet.system.clock import SystemClock
 from sublet.system.python_log import PythonLog
 from sublet.system.threads import ThreadTasks
+from sublet.system.tracing import traces_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -63,7 +78,7 @@ def aws_ports(
         clock=clock,
         tasks=ThreadTasks(),
         chance=SystemRandom(),
-        metrics=emf_metrics(settings, output),
+        metrics=_metrics(settings, service, emf_metrics(settings, output), connection, clock, log),
         log=log,
         destination=destination_of(settings, connection),
         reports=DynamoDbWorkerReports(connect, settings, clock),
@@ -72,7 +87,36 @@ def aws_ports(
         streams=streams,
         pushes=_pushes(settings, connection, streams, clock, log) if _leases(settings, service) else None,
         sketches=sketch_store_of(settings, connect),
+        traces=traces_of(settings, log),
     )
+
+
+EXPORTS_APART = timedelta(seconds=50)
+"""A process ticks several times a minute, and sends its metrics once. A function sends them with each tick and window,
+because it may be frozen afterwards."""
+
+
+def _metrics(
+    settings: Settings, service: str, emf: EmfMetrics, connection: Connection, clock: Clock, log: Log
+) -> Metrics:
+    """Raises SettingsError."""
+    if settings.metrics_export is MetricsExport.EMF:
+        return emf
+    from sublet.aws.otlp.endpoint import endpoint_of  # noqa: PLC0415 - would add to every cold start
+    from sublet.aws.otlp.exported_metrics import ExportedMetrics, OtlpSeries, Sending  # noqa: PLC0415
+
+    endpoint = endpoint_of(os.environ, connection)
+    stream = settings.stream if settings.streams is None else None
+    series = OtlpSeries(
+        settings.application,
+        stream,
+        endpoint.temporality,
+        clock.now(),
+        instance=uuid4().hex[:12],
+        by_shard=settings.metrics_by_shard is MetricsByShard.ALL,
+    )
+    apart = EXPORTS_APART if service == "consumer_process" else timedelta(0)
+    return ExportedMetrics(emf, series, Sending(endpoint), clock, log, apart)
 
 
 def stream_of_all(streams: Streams) -> Stream:

@@ -12,6 +12,7 @@ from traceback import extract_tb, print_exception
 from sublet.command_line.settings_options import option_of
 from sublet.settings import DEFINITIONS
 from sublet.settings.suggestions import nearest
+from sublet.settings.value import names_elsewhere
 
 _OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)", re.MULTILINE)
 """Finds the options in the help text, since argparse has no public list of them."""
@@ -24,8 +25,9 @@ def unrecognized(words: Sequence[str], parser: ArgumentParser) -> str:
         return f"unrecognized arguments: {' '.join(words)}"
     known = set(_OPTION.findall(parser.format_help()))
     begin_so = [each for each in known if each.startswith(option)]
-    meant = begin_so[0] if len(begin_so) == 1 else nearest(option, known)
-    if meant is None and "--set" in known and (setting := nearest(option, DEFINITIONS)):
+    elsewhere = names_elsewhere()
+    meant = nearest(option, known, elsewhere) or (begin_so[0] if len(begin_so) == 1 else None)
+    if meant is None and "--set" in known and (setting := nearest(option, DEFINITIONS, elsewhere)):
         meant = f"--set {setting}=..."
     if meant is not None:
         return f"unrecognized option {option}; did you mean {meant}?"

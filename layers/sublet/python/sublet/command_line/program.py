@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sublet import __version__
 from sublet.command_line.command import Command
-from sublet.command_line.harmless import harmless
+from sublet.command_line.terminal_text import harmless
 from sublet.errors import SubletError
 
 Groups = Mapping[str, Mapping[str, str]]
@@ -42,11 +42,11 @@ def main(given: Sequence[str], groups: Groups) -> int:
         return 130  # like a process that SIGINT has ended
     except BrokenPipeError:
         # As in `sublet tail | head`. Nothing is wrong, but Python's own flush at exit would report an error.
-        _drop_output()
+        drop_output()
         return 0
     except Exception as problem:  # noqa: BLE001 -- a traceback would end with 1, which means that something is unhealthy
         if isinstance(problem, OSError) and problem.errno == ENOSPC:
-            _drop_output()
+            drop_output()
             said = f"the output cannot be written: {problem.strerror}"
         else:
             from sublet.command_line.problems import unexpected
@@ -65,7 +65,7 @@ def _run(given: Sequence[str], groups: Groups) -> int:
             sys.stdout.flush()  # what a pipe has buffered, so that `main` handles its errors and not Python's exit
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

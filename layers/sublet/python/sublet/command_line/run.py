@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command
-from sublet.command_line.harmless import HarmlessLines
 from sublet.command_line.settings_options import add_settings, settings_of
+from sublet.command_line.terminal_text import HarmlessLines
 from sublet.errors import SettingsError
-from sublet.settings import Reading, Settings, check_sets_aside
+from sublet.settings import DEFINITIONS, OnlyFor, Reading, Settings, check_sets_aside
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def run_consumer(options: Namespace) -> int:
 
 def given_settings(options: Namespace, environment: Mapping[str, str]) -> Settings:
     """With --register, one stream is polled until its consumer is registered: only then is there an ARN to read as."""
+    _check_runtime(environment)
     if options.register is None:
         return settings_of(options, environment)
     elsewhere = ("streams", "fan_out_consumer")
@@ -140,6 +141,20 @@ def given_settings(options: Namespace, environment: Mapping[str, str]) -> Settin
     settings = settings_of(options, environment)
     checked = reading_as(settings, options.register)
     return settings if settings.streams is None else checked
+
+
+SEEN_BY_HANDLERS = "invoke_identity_arn"
+"""A setting of functions that a process takes too: it is in the events that a handler of Lambda's events gets."""
+
+
+def _check_runtime(environment: Mapping[str, str]) -> None:
+    """Raises SettingsError for a variable that would be ignored here. One that has its default is none: the constructs
+    state all settings.
+    """
+    for name, definition in DEFINITIONS.items():
+        text = None if name == SEEN_BY_HANDLERS else environment.get(variable_of(name))
+        if definition.only is OnlyFor.LAMBDA and text is not None and definition.value_of(text) != definition.default:
+            raise SettingsError(variable_of(name), text, f"only for {definition.only.described}")
 
 
 def log_as_text(output: Output, level: str) -> None:

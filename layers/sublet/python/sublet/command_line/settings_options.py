@@ -32,6 +32,8 @@ METAVARS = {
     str: "TEXT",
 }
 
+STREAM_SAID = "The stream's name or, unlike the setting, its ARN. Required, unless `streams` names several."
+
 FIRST = ("application", "stream", "handler")
 """The settings that every run requires."""
 
@@ -50,10 +52,9 @@ def add_setting(parser: ArgumentParser | _ArgumentGroup, definition: Definition)
     own = process_defaults("<application>", "<start>").get(definition.name)
     default = definition.default_text if own is None else setting_text(own)
     allowed = definition.allowed.described + (f"; default: {default}" if default else "")
+    said = STREAM_SAID if definition.name == "stream" else f"{reasons().get(definition.name, '')} [{allowed}]"
     parser.add_argument(
-        option_of(definition.name),
-        metavar=METAVARS.get(definition.kind, "NAME"),
-        help=f"{reasons().get(definition.name, '')} [{allowed}]".replace("%", "%%"),
+        option_of(definition.name), metavar=METAVARS.get(definition.kind, "NAME"), help=said.replace("%", "%%")
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceback import format_exception
 
-from sublet.protocol.json_text import shortened
+from sublet.protocol.shortened_text import shortened
 from sublet.settings import LogExceptions
 
 FRAMES_MAX = 5

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.decisions.session.process_end import Health, ProcessEndReason, is_stuck, lacking
-from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.process_health import ShardReport
 from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sublet.decisions.session.out_of_range_aggregates import KeptBecause, ask_again_after, why_kept
 from sublet.decisions.session.record_filter import RecordFilter
-from sublet.engine.calls.guard import CallGuard
+from sublet.engine.calls.call_limits import CallGuard
 from sublet.engine.control_watch import ControlWatch
 from sublet.errors import CallFailed
 from sublet.handler import Handler

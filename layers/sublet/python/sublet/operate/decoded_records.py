@@ -9,6 +9,7 @@ from sublet.errors import PayloadUnreadable
 from sublet.operate.where import Where
 from sublet.payloads.compression import decompressed
 from sublet.payloads.decoding import Decoder, decoder_of, json_decoder
+from sublet.payloads.readable_json import can_be_shown
 from sublet.payloads.schema_registry import SchemaRegistry
 from sublet.protocol.records import UserRecord
 from sublet.settings.payload_format import PayloadFormat
@@ -42,11 +43,16 @@ class RecordDecoding:
 
     def of(self, record: UserRecord) -> DecodedRecord | None:
         """Returns None for a record that the condition leaves out. Raises SchemaRegistryError."""
+        value, problem = None, ""
         try:
             value = self.decode(record.data)
         except PayloadUnreadable as why:
+            problem = str(why)
+        else:
+            problem = "" if can_be_shown(value) else "nested too deeply to be shown"
+        if problem:
             is_wanted = self.where is None or self.where.matches(None)
-            return DecodedRecord(record, None, str(why)) if is_wanted else None
+            return DecodedRecord(record, None, problem) if is_wanted else None
         if self.where is not None and not self.where.matches(value):
             return None
         is_plain = not self.is_stated and decompressed(record.data).data is record.data
@@ -54,10 +60,10 @@ class RecordDecoding:
 
 
 def decoding_of(
-    form: PayloadFormat | None, registry: SchemaRegistry | None, where: str = "", *, name: str = "decode"
+    form: PayloadFormat | None, registry: SchemaRegistry | None, where: str | None = None, *, name: str = "decode"
 ) -> RecordDecoding:
     """By the format that somebody has named, or JSON. Raises SettingsError for the format or the condition."""
-    condition = Where(where) if where else None
+    condition = None if where is None else Where(where)
     if form is None:
         return RecordDecoding(json_decoder(), where=condition)
     return RecordDecoding(decoder_of(form, registry, name=name), is_stated=True, where=condition)

@@ -16,7 +16,7 @@ from sublet.operate.positions.seek import check_stream, opens
 from sublet.operate.rules.doctor_account import concerning, topics
 from sublet.operate.rules.examination import DeployedAlarm, Examination, Known, NotKnown, Subscribers, Volume
 from sublet.operate.rules.role_needs import Runtime, needs_of
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 from sublet.operate.status_watch import Watch
 from sublet.ports import Ports
 from sublet.ports.account import Account
@@ -36,16 +36,20 @@ LATELY = timedelta(minutes=15)
 HOUR = timedelta(hours=1)
 SHARDS_MAX = 1_000
 """For how many shards to ask for figures, since CloudWatch charges for each."""
+SHOWN_MAX = 10
+"""How many of the batches that were set aside are shown: as many as a queue returns at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doctor:
     """Looks at one application.
 
-    refused      what is wrong with the settings that were given, if others are used instead
-    probes       ask each shard for its next record, so that its lag is known
-    asks_writes  try the writes of a consumer
-    role         the ARN of a process's role; None: look for the roles of the deployed functions
+    refused        what is wrong with the settings that were given, if others are used instead
+    probes         ask each shard for its next record, so that its lag is known
+    asks_writes    try the writes of a consumer
+    role           the ARN of a process's role; None: look for the roles of the deployed functions
+    to_cloudwatch  whether that process sends its metrics to CloudWatch; functions say it in their variables
+    receives       look at what a queue keeps, which counts as a receive of each message
     """
 
     ports: Ports
@@ -56,6 +60,8 @@ class Doctor:
     probes: bool = True
     asks_writes: bool = False
     role: str | None = None
+    to_cloudwatch: bool = False
+    receives: bool = False
 
     def examine_each(self) -> tuple[Examination, ...]:
         """Examines each stream of the application. It asks about the account and the application only once. Raises
@@ -109,6 +115,7 @@ class Doctor:
         """Returns the answers about the account and the application, by their fields."""
         inspection, on_failure = self.inspection, self.settings.on_failure
         alarms = known(inspection.alarms)
+        waiting = None if on_failure is None else self._set_aside(on_failure)
         return {
             "denied_writes": known(inspection.denied_writes) if self.asks_writes else None,
             "alarms": alarms,
@@ -116,7 +123,8 @@ class Doctor:
             "limits": known(self.account.limits),
             "executions": known(inspection.executions),
             "concurrency": known(inspection.concurrency),
-            "set_aside": None if on_failure is None else self._set_aside(on_failure),
+            "set_aside": waiting,
+            "set_aside_batches": self._set_aside_batches(on_failure, waiting),
         }
 
     def _other_stream(self, scan: Known[LeaseScan], shards: Known[Sequence[Shard]]) -> Known[str | None]:
@@ -202,22 +210,31 @@ class Doctor:
     def _lacking(self, stream_arn: str) -> Mapping[str, Sequence[str]] | None:
         """Returns the missing permissions by role ARN. Both functions may have the same role."""
         asked: list[tuple[Runtime, str, str | None]]
+        to_cloudwatch = self.to_cloudwatch
         if self.role is not None:
             asked = [(Runtime.PROCESS, self.role, None)]
         else:
             deployed = self.inspection.deployed_roles()
             if deployed is None:
                 return None
-            machine = deployed.state_machine
+            machine, to_cloudwatch = deployed.state_machine, deployed.sends_metrics
             asked = [(Runtime.MANAGER, deployed.manager, machine), (Runtime.WORKER, deployed.worker, None)]
         lacking: dict[str, list[str]] = {}
         for runtime, role, starts in asked:
-            needs = needs_of(runtime, self.settings, stream_arn, starts)
+            needs = needs_of(runtime, self.settings, stream_arn, starts, to_cloudwatch=to_cloudwatch)
             lacking.setdefault(role, []).extend(self.inspection.denied_to(role, needs))
         return lacking
 
     def _set_aside(self, destination: str) -> Known[SetAsideWaiting | None]:
         return known(lambda: self.inspection.set_aside(destination))
+
+    def _set_aside_batches(
+        self, destination: str | None, waiting: Known[SetAsideWaiting | None]
+    ) -> SetAsideBatches | None:
+        if destination is None or waiting is None or isinstance(waiting, NotKnown) or not waiting.batches:
+            return None
+        found = known(lambda: self.inspection.set_aside_batches(destination, SHOWN_MAX, receives=self.receives))
+        return SetAsideBatches(problem=found.why) if isinstance(found, NotKnown) else found
 
     def _subscribers(self, alarms: Known[Sequence[DeployedAlarm]]) -> Known[Mapping[str, Subscribers]]:
         if isinstance(alarms, NotKnown):
@@ -226,7 +243,10 @@ class Doctor:
         return known(lambda: {arn: self.inspection.subscribers(arn) for arn in topics(ours)})
 
 
-ABOUT_ALL = ("denied_writes", "alarms", "subscribers", "limits", "executions", "concurrency", "set_aside")
+ABOUT_ALL = (
+    *("denied_writes", "alarms", "subscribers", "limits", "executions", "concurrency"),
+    *("set_aside", "set_aside_batches"),
+)
 
 
 def _answers_about_all(examined: Examination) -> dict[str, Any]:

@@ -5,7 +5,7 @@ aws/ and memory/.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from sublet.operate.rules.examination import (
@@ -19,7 +19,7 @@ from sublet.operate.rules.examination import (
 )
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 
 
 class Inspection(Protocol):
@@ -43,6 +43,14 @@ class Inspection(Protocol):
         """The application's own metrics of the last hour, up to some minutes ago. Makes one call, for which CloudWatch
         charges by the metric: 3 of them, $0.00003. Empty if the application puts none of sublet's metrics, as a Java
         KCL does not.
+        """
+
+    def lags(
+        self, over: timedelta, each: timedelta, lease_key: str | None = None, stream: str | None = None
+    ) -> Mapping[datetime, timedelta]:
+        """The worst lag, that of a shard, or that of one of several streams, within each `each` of the last `over`, up
+        to some minutes ago: by the beginning of each, without those that have no figure. Makes one call for one metric.
+        Empty if the application puts no such metric.
         """
 
     def throttled(self, over: timedelta) -> ThrottledCounts: ...
@@ -86,3 +94,9 @@ class Inspection(Protocol):
 
     def set_aside(self, destination: str) -> SetAsideWaiting:
         """How much the queue or S3 folder with this ARN holds. A topic holds nothing."""
+
+    def set_aside_batches(self, destination: str, most: int, *, receives: bool) -> SetAsideBatches | None:
+        """The first batches of the application in it. None for a queue without `receives`, since SQS counts each look
+        as a receive: a dead-letter queue takes what is received too often, and the age of a message that was received
+        three times is in no metric any more. Hides nothing from others.
+        """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sublet.errors import CheckRefused
 from sublet.operate.rules.examination import (
@@ -18,7 +18,7 @@ from sublet.operate.rules.examination import (
 )
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 
 NOTHING, NONE_REFUSED, UNUSED = Volume(0, 0), ThrottledCounts(0, 0), QuotaUsage(0, 1000)
 NOTHING_RECORDED = RecordedHour()
@@ -33,6 +33,7 @@ class MemoryInspection:
     volume: Volume = NOTHING
     by_shard: Mapping[str, Volume] = field(default_factory=dict)
     recorded: RecordedHour = NOTHING_RECORDED
+    lags_of: Mapping[str | None, Mapping[datetime, timedelta]] = field(default_factory=dict)
     refused: ThrottledCounts = NONE_REFUSED
     lacks_reads: Sequence[str] = ()
     lacks_writes: Sequence[str] = ()
@@ -44,6 +45,7 @@ class MemoryInspection:
     started: Executions | None = None
     used: QuotaUsage = UNUSED
     kept: Mapping[str, SetAsideWaiting] = field(default_factory=dict)
+    kept_batches: SetAsideBatches | None = None
     refuses: frozenset[str] = frozenset()
     streams: Mapping[str, MemoryInspection] = field(default_factory=dict)
 
@@ -65,6 +67,16 @@ class MemoryInspection:
     def last_hour(self) -> RecordedHour:
         self._check("last_hour")
         return self.recorded
+
+    def lags(
+        self,
+        over: timedelta,  # noqa: ARG002 - the same at all times
+        each: timedelta,  # noqa: ARG002
+        lease_key: str | None = None,
+        stream: str | None = None,
+    ) -> Mapping[datetime, timedelta]:
+        self._check("lags")
+        return self.lags_of.get(lease_key or stream, {})
 
     def throttled(self, over: timedelta) -> ThrottledCounts:  # noqa: ARG002 - the same at all times
         self._check("throttled")
@@ -110,6 +122,16 @@ class MemoryInspection:
     def set_aside(self, destination: str) -> SetAsideWaiting:
         self._check("set_aside")
         return self.kept.get(destination, SetAsideWaiting(0))
+
+    def set_aside_batches(
+        self,
+        destination: str,  # noqa: ARG002 - the same everywhere
+        most: int,  # noqa: ARG002 - a test sets no more
+        *,
+        receives: bool,
+    ) -> SetAsideBatches | None:
+        self._check("set_aside_batches")
+        return self.kept_batches if receives else None
 
     def _check(self, method: str) -> None:
         if method in self.refuses:

@@ -18,7 +18,7 @@ from sublet.decisions.session.read_position import (
 from sublet.decisions.session.record_filter import RecordFilter
 from sublet.errors import LeaseTableNotFound, ShardNotFound, StreamUnavailable
 from sublet.operate.positions.seek_time import SeekTime
-from sublet.ports import Ports, Refusal
+from sublet.ports import Ports, Refusal, Signal
 from sublet.protocol.aggregation import ALL, deaggregate, deaggregated
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
 from sublet.protocol.hash_keys import KeysInside
@@ -130,14 +130,16 @@ def upcoming(
     ports: Ports,
     reads: int | None = None,
     as_handled: ShardAsHandled | None = None,
+    stop: Signal | None = None,
 ) -> Iterator[UserRecord]:
     """User records from `start` on, aggregates expanded, up to the shard's tip or end. Raises what Stream raises.
 
     after       leave out records at or before this checkpoint
     reads       how many reads to make at most, since walking an idle shard to its tip may take hundreds
     as_handled  as the handler gets them; None: all user records
+    stop        read no further once this is set
     """
-    reader, pause, refused = ports.stream.reader(shard_id, start), ports.tasks.signal(), 0
+    reader, pause, refused = ports.stream.reader(shard_id, start), stop or ports.tasks.signal(), 0
     for read in count(1):
         page = reader.read(LIMIT)
         if isinstance(page, Refusal):
@@ -149,9 +151,8 @@ def upcoming(
             yield from _records(page, after, as_handled)
             if page.is_shard_end or (not page.records and not page.millis_behind_latest):
                 return
-        if read == reads:
+        if read == reads or pause.wait(POLL_INTERVAL):
             return
-        pause.wait(POLL_INTERVAL)
 
 
 def _records(page: Page, after: Checkpoint, as_handled: ShardAsHandled | None) -> Sequence[UserRecord]:

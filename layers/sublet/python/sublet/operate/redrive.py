@@ -63,13 +63,15 @@ class RedriveProgress:
 class Redrive:
     """One run. `dry_run` neither calls the handler nor removes anything. `show` is called after each batch.
 
+    handler   may be None in a dry run
     max_rate  records a second, on average; None: as fast as the handler
     pause     waits, between two batches
     decode    decodes records by the setting `payload_format`; None without it
+    found     called in a dry run with each batch that would be handed over
     """
 
     store: SetAsideStore
-    handler: Handler
+    handler: Handler | None
     settings: Settings
     clock: Clock
     log: Log
@@ -78,6 +80,7 @@ class Redrive:
     max_rate: float | None = None
     pause: Callable[[timedelta], object] = lambda _: None
     decode: Decoder | None = None
+    found: Callable[[SetAsideBatch], None] = lambda _: None
     _so_far: RedriveProgress = field(default=RedriveProgress(), init=False)
     _handed: int = field(default=0, init=False)
     """Records that the handler was called with, whether or not it finished them."""
@@ -155,6 +158,8 @@ class Redrive:
         is_repeat = batch.identity == self._handled
         if self.dry_run:
             self.store.leave(kept)
+            if not is_repeat:
+                self.found(batch)
         elif not is_repeat and not self._handle(batch):
             self.store.leave(kept)
             self._so_far = replace(so_far, failed=so_far.failed + 1)
@@ -200,6 +205,7 @@ class Redrive:
         decode = self.decode
         if decode is not None:
             batch = replace(batch, records=tuple(decodable(batch.records, decode)))
+        assert self.handler is not None, "a dry run does not come here"
         life = LeaseLife(batch, self.clock, self.settings)
         failure = life.live(self.handler, behind // MILLISECOND)
         if life.is_done and failure is None:

@@ -4,7 +4,7 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,8 +16,11 @@ from sublet.decisions.streams.stream_status import gone_streams
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.probing import BOUNDS as PROBED_BY_TICKS
 from sublet.engine.manager.probing import TickProbes
+from sublet.engine.manager.side_by_side import ReadBounds
 from sublet.ports import Ports, Remembered
-from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.checkpoint import TRIM_HORIZON
+from sublet.protocol.lease import Lease, LeaseScan, lease_key_of
+from sublet.protocol.shard import Shard
 from sublet.settings import Settings
 
 BOUNDS = replace(PROBED_BY_TICKS, pages=10, pause=timedelta(seconds=1))
@@ -29,11 +32,13 @@ class Watch:
     """Looks at an application again and again, and remembers what it saw: a trend needs several looks.
 
     probes  ask each shard whose row does not say its lag, or said it too long ago, which needs the stream
+    bounds  of these probes
     """
 
     ports: Ports
     settings: Settings
     probes: bool
+    bounds: ReadBounds = BOUNDS
     _histories: Mapping[str, History] = field(default_factory=dict, init=False)
     _sightings: Mapping[str, Sighting] = field(default_factory=dict, init=False)
     _control: ControlWatch = field(init=False)
@@ -68,8 +73,47 @@ class Watch:
             for lease in scan.leases
             if may_be_read(lease, unfinished) and _is_silent(lease, now, self.settings.failover_time)
         ]
-        probing = TickProbes(self.ports, self.settings, scan.leases, remembered.unread, bounds=BOUNDS)
-        return waiting_times(probing.look_into(ProbeSelection(tuple(asked))))
+        probing = TickProbes(self.ports, self.settings, scan.leases, remembered.unread, bounds=self.bounds)
+        probes = probing.look_into(ProbeSelection(tuple(asked)))
+        ended = [probe.lease for probe in probes if probe.is_ended and probe.waiting is None]
+        return {**waiting_times(probes), **self._waiting_behind(ended, scan, probing)}
+
+    def _waiting_behind(
+        self, ended: Sequence[Lease], scan: LeaseScan, probing: TickProbes
+    ) -> Mapping[str, timedelta | None]:
+        """What waits behind shards of which nothing is left but their end: in their children, which have no lease until
+        a worker comes to that end. Without one, nobody else would ever show the records there.
+        """
+        if not ended:
+            return {}
+        known = {lease.lease_key for lease in scan.leases}.union(row.lease_key for row in scan.malformed)
+        shards = [shard for shard in self.ports.stream.list_shards() if lease_key_of(shard.shard_id) not in known]
+        behind = {lease.lease_key: _descendants(lease.shard_id, shards) for lease in ended}
+        asked = {
+            shard_id: Lease(lease_key_of(shard_id), TRIM_HORIZON) for found in behind.values() for shard_id in found
+        }
+        waiting = waiting_times(probing.look_into(ProbeSelection(tuple(asked.values()))))
+        return {
+            key: _longest([waiting.get(asked[shard_id].lease_key) for shard_id in found])
+            for key, found in behind.items()
+            if found
+        }
+
+
+def _descendants(shard_id: str, shards: Collection[Shard]) -> Collection[str]:
+    """Its children among these shards, their children, and so on."""
+    found, last = set[str](), {shard_id}
+    while last:
+        last = {shard.shard_id for shard in shards if shard.parent_shard_ids & last} - found
+        found |= last
+    return sorted(found)
+
+
+def _longest(waiting: Sequence[timedelta | None]) -> timedelta | None:
+    """None if nothing is known to wait, and one of them is not known."""
+    known = [each for each in waiting if each is not None]
+    longest = max(known, default=None)
+    return longest if longest or len(known) == len(waiting) else None
 
 
 def _is_silent(lease: Lease, now: datetime, silent_after: timedelta) -> bool:

@@ -1,4 +1,4 @@
-"""Follows all shards of a stream from a moment on, through its reshards, without a lease."""
+"""Follows all shards of a stream from a moment on, through its reshards, without a lease, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
+from sublet.decisions.session.quiet import reached_by
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.errors import StreamUnavailable
+from sublet.operate.rules.arrival_order import ArrivalOrder, TailedRecord
 from sublet.ports import Ports, Refusal, ShardReader
 from sublet.protocol.aggregation import deaggregate
-from sublet.protocol.records import Page, UserRecord
+from sublet.protocol.records import Page, StreamRecord
 
 ROUND = timedelta(seconds=1)
 """How long a round takes at least. Each shard is read once in it, because its readers share five polls a second."""
@@ -22,36 +23,39 @@ LIMIT = 1_000
 REFUSALS_MAX = 20
 
 
-class TailedRecord(NamedTuple):
-    shard_id: str
-    record: UserRecord
-
-
 @dataclass(slots=True)
 class Tail:
     """`run` it once.
 
     shard_ids  only these and their descendants; None: all
     since      None: from each shard's beginning
+    until      leave out records that arrived then or later, and end once each shard has been read to there, or to its
+               tip; None: go on
     """
 
     ports: Ports
     since: datetime | None
     shard_ids: frozenset[str] | None = None
+    until: datetime | None = None
+    _order: ArrivalOrder = field(default_factory=ArrivalOrder, init=False)
     _readers: dict[str, ShardReader] = field(default_factory=dict, init=False)
     _waiting: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     """Children that begin once none of these parents is being read, because a child's records come after theirs."""
     _refused: dict[str, int] = field(default_factory=dict, init=False)
 
     def records(self) -> Iterator[TailedRecord]:
-        """User records, in order within a shard. Ends when every shard has ended. Raises what Stream raises."""
+        """User records in the order of their arrival, as far as it shows: those of a shard in their order, and a
+        child's after its parents'. Ends when every shard has ended. Raises what Stream raises.
+        """
         self._begin()
         pause = self.ports.tasks.signal()
         while self._readers:
             began = self.ports.clock.steady()
             for shard_id, page in self._read_all().items():
-                yield from (TailedRecord(shard_id, record) for record in self._taken(shard_id, page))
-            pause.wait(max(ROUND - (self.ports.clock.steady() - began), timedelta(0)))
+                self._take(shard_id, page)
+            yield from self._order.released()
+            if self._readers:
+                pause.wait(max(ROUND - (self.ports.clock.steady() - began), timedelta(0)))
 
     def _begin(self) -> None:
         """Begins with closed shards too, which may hold records from after `since`; their children wait for them."""
@@ -67,7 +71,11 @@ class Tail:
             if unread:
                 self._waiting[shard.shard_id] = unread
             else:
-                self._readers[shard.shard_id] = stream.reader(shard.shard_id, self._start)
+                self._read(shard.shard_id)
+
+    def _read(self, shard_id: str, parent_shard_ids: frozenset[str] = frozenset()) -> None:
+        self._readers[shard_id] = self.ports.stream.reader(shard_id, self._start)
+        self._order.begin(shard_id, parent_shard_ids)
 
     @property
     def _start(self) -> ReadPosition:
@@ -82,25 +90,45 @@ class Tail:
             with slots:
                 return reader.read(LIMIT)
 
-        asked = {shard_id: self.ports.tasks.spawn(partial(read, reader)) for shard_id, reader in self._readers.items()}
+        asked = {
+            shard_id: self.ports.tasks.spawn(partial(read, reader))
+            for shard_id, reader in self._readers.items()
+            if self._order.held_of(shard_id) < LIMIT
+        }
         return {shard_id: task.result() for shard_id, task in asked.items()}
 
-    def _taken(self, shard_id: str, page: Page | Refusal) -> tuple[UserRecord, ...]:
+    def _take(self, shard_id: str, page: Page | Refusal) -> None:
         if isinstance(page, Refusal):
             self._refused[shard_id] = self._refused.get(shard_id, 0) + 1
             if self._refused[shard_id] == REFUSALS_MAX:
                 raise StreamUnavailable(
                     f"shard {shard_id} could not be read {REFUSALS_MAX} times in a row: {page.problem}"
                 )
-            return ()
+            self._order.unanswered(shard_id)
+            return
         self._refused.pop(shard_id, None)
+        is_at_tip = not page.millis_behind_latest
+        records = (each for each in page.records if self.until is None or self._arrived(each) < self.until)
+        found = deaggregate(tuple(records), None).user_records
+        self._order.add(shard_id, found, reached_by(page), is_at_tip=is_at_tip)
         if page.is_shard_end:
             self._end(shard_id, page)
-        return tuple(deaggregate(page.records, None).user_records)
+        elif self.until is not None and (is_at_tip or self._has_reached(self.until, page)):
+            del self._readers[shard_id]
+            self._order.end(shard_id)
+
+    @staticmethod
+    def _arrived(record: StreamRecord) -> datetime:
+        return record.approximate_arrival_timestamp
+
+    def _has_reached(self, moment: datetime, page: Page) -> bool:
+        reached = self._arrived(page.records[-1]) if page.records else reached_by(page)
+        return reached is not None and reached >= moment
 
     def _end(self, shard_id: str, page: Page) -> None:
         """Lets the shard's children begin, once none of their parents is being read."""
         del self._readers[shard_id]
+        self._order.end(shard_id)
         for child in page.child_shards:
             if child.shard_id not in self._readers:
                 self._waiting.setdefault(child.shard_id, child.parent_shard_ids)
@@ -108,4 +136,4 @@ class Tail:
         for child_id, parents in list(self._waiting.items()):
             if not parents & going_on:
                 del self._waiting[child_id]
-                self._readers[child_id] = self.ports.stream.reader(child_id, self._start)
+                self._read(child_id, parents)

@@ -6,11 +6,36 @@ attributes or functions, as an evaluator of Python's own expressions might.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from sublet.errors import SettingsError
+
+SUCH_AS = 'a condition such as price > 10 and customer["country"] == "DE"'
+
+
+BOUNDED_MAX = 1_000
+"""Characters."""
+
+_PARTS = re.compile(
+    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<unbounded>[=!]~|\*\*|<<|[$#]|\bfor\b)|.""",
+    re.DOTALL,
+)
+
+
+def check_bounded(text: str, name: str = "where") -> None:
+    """Raises SettingsError for a condition that could keep a process busy for ever: a regular expression that
+    backtracks does, while nothing else of Python runs, and already when it is parsed.
+    """
+    if len(text) > BOUNDED_MAX or any(part["unbounded"] for part in _PARTS.finditer(text)):
+        raise SettingsError(
+            name,
+            f"{text:.50}",
+            f"at most {BOUNDED_MAX:,} characters without =~, !~, **, <<, $functions, loops and comments, which could "
+            "hold up everybody here; `sublet tail --where` takes them",
+        )
 
 
 class Where:
@@ -32,9 +57,9 @@ class Where:
         try:
             self._rule = engine.Rule(text, context=context)
         except engine.EngineError as fault:
-            raise SettingsError(
-                name, text, f'a condition such as price > 10 and customer["country"] == "DE"; {fault.message}'
-            ) from None
+            raise SettingsError(name, text, f"{SUCH_AS}; {fault.message}") from None
+        except RecursionError:
+            raise SettingsError(name, f"{text:.50}...", f"{SUCH_AS}; nested too deeply, or too long") from None
         self.unjudged, self.problem = 0, ""
 
     def matches(self, value: object) -> bool:

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sublet.errors import PayloadNotEncodable, PayloadUnreadable, SettingsError
 
@@ -45,7 +45,7 @@ def avro_reader(written: Schema, read_as: Schema | None = None) -> Callable[[byt
 
     read_as  the schema that the reader wants, if another: Avro's schema resolution applies
     """
-    reader = fastavro("payload_format").schemaless_reader
+    reader = _schemaless_reader(written)
 
     def read(data: bytes) -> Any:
         source = io.BytesIO(data)
@@ -53,6 +53,8 @@ def avro_reader(written: Schema, read_as: Schema | None = None) -> Callable[[byt
             value = reader(source, written, read_as)
         except MemoryError:
             raise
+        except RecursionError:
+            raise PayloadUnreadable("not Avro that can be read: nested too deeply") from None
         except Exception as fault:  # noqa: BLE001 - bytes that are no datum make fastavro raise anything
             raise PayloadUnreadable(f"not Avro by its schema: {type(fault).__name__}: {str(fault)[:100]}") from None
         if source.tell() != len(data):
@@ -60,6 +62,28 @@ def avro_reader(written: Schema, read_as: Schema | None = None) -> Callable[[byt
         return value
 
     return read
+
+
+def _schemaless_reader(written: Schema) -> Callable[[IO[bytes], Schema, Schema | None], Any]:
+    """fastavro's. The compiled one ends the process (SIGSEGV) on data that is nested by some thousand levels, which a
+    type within itself allows. Its own reader in Python raises RecursionError.
+    """
+    module = fastavro("payload_format")
+    if _is_within_itself(written, ()):
+        module = import_module("fastavro._read_py")
+    return module.schemaless_reader  # type: ignore[no-any-return]
+
+
+def _is_within_itself(schema: Schema, within: tuple[str, ...]) -> bool:
+    """Whether a named type has a field, item or value that may again be one of it. `within`: the types around."""
+    if isinstance(schema, str):
+        return schema in within
+    if isinstance(schema, list):
+        return any(_is_within_itself(each, within) for each in schema)
+    inside = (*within, schema["name"]) if "name" in schema else within
+    parts = [schema.get("items"), schema.get("values"), *(field["type"] for field in schema.get("fields", ()))]
+    kind = schema.get("type")
+    return any(_is_within_itself(part, inside) for part in (kind, *parts) if part is not None)
 
 
 def avro_writer(schema: Schema) -> Callable[[Any], bytes]:

@@ -11,6 +11,11 @@ from sublet.errors import PayloadUnreadable
 DECOMPRESSED_MAX = 64 * 2**20
 """Bytes. A record has at most 10 MiB, and a few kilobytes can claim to be gigabytes."""
 
+FIRST_PIECE = 4096
+"""Bytes of a member or frame that are decompressed at first; then twice as many, and so on. What is behind its end is
+copied, so a record of many members, of which each is some bytes, would otherwise take minutes.
+"""
+
 ZSTD_WINDOW_LOG_MAX = 26
 """A zstd frame states how much memory its decompression takes: at most as much as its result may be."""
 
@@ -81,14 +86,16 @@ def _zstd() -> Callable[[], Decompressor]:
 def _all_of(data: bytes, make: Callable[[], Decompressor], name: str, limit: int) -> bytes:
     """Decompresses each member or frame of the data, which gzip and zstd allow to be several."""
     parts: list[bytes] = []
-    size = 0
-    while data or not parts:
-        one = make()
-        parts.append(one.decompress(data, limit - size + 1))
-        size += len(parts[-1])
-        if size > limit:
-            raise PayloadUnreadable(f"{name}: more than {limit} bytes when decompressed")
-        if not one.eof:
-            raise EOFError("it ends before its end")
-        data = one.unused_data
+    size = start = 0
+    while start < len(data) or not parts:
+        one, piece = make(), FIRST_PIECE
+        while not one.eof:
+            if start >= len(data):
+                raise EOFError("it ends before its end")
+            parts.append(one.decompress(data[start : start + piece], limit - size + 1))
+            start, piece = start + piece, 2 * piece
+            size += len(parts[-1])
+            if size > limit:
+                raise PayloadUnreadable(f"{name}: more than {limit} bytes when decompressed")
+        start = min(start, len(data)) - len(one.unused_data)
     return b"".join(parts)

@@ -10,8 +10,6 @@ from sublet.ports.fleet import Dispatcher, WorkerReports
 from sublet.ports.lease_table import Applied, LeaseTable, Refused
 from sublet.ports.machine import Clock, Signal, Task, Tasks
 from sublet.ports.ports import Ports
-from sublet.ports.pushes import Pushed, Pushes, ShardSubscription
-from sublet.ports.record_writer import RecordWriter
 from sublet.ports.set_aside import (
     GIVEN_FOR,
     HELD_EVERY,
@@ -23,13 +21,26 @@ from sublet.ports.set_aside import (
     StoreCounts,
 )
 from sublet.ports.stores import ControlStore, Remembered, SightingStore, SketchStore, SnapshotStore
-from sublet.ports.stream import PollRefusal, PushReader, Refusal, ShardReader, Stream, Streams, Unanswered
-from sublet.ports.telemetry import Log, Metrics
+from sublet.ports.stream import (
+    PollRefusal,
+    Pushed,
+    Pushes,
+    PushReader,
+    RecordWriter,
+    Refusal,
+    ShardReader,
+    ShardSubscription,
+    Stream,
+    Streams,
+    Unanswered,
+)
+from sublet.ports.telemetry import CallSpan, Log, Metrics, Traces
 
 __all__ = [
     "GIVEN_FOR",
     "HELD_EVERY",
     "Applied",
+    "CallSpan",
     "Clock",
     "ControlStore",
     "Dispatcher",
@@ -63,6 +74,7 @@ __all__ = [
     "Streams",
     "Task",
     "Tasks",
+    "Traces",
     "Unanswered",
     "WorkerReports",
 ]

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from sublet.ports.fleet import WorkerReports
     from sublet.ports.lease_table import LeaseTable
     from sublet.ports.machine import Clock, Tasks
-    from sublet.ports.pushes import Pushes
     from sublet.ports.set_aside import FailureDestination
     from sublet.ports.stores import ControlStore, SightingStore, SketchStore
-    from sublet.ports.stream import Stream, Streams
-    from sublet.ports.telemetry import Log, Metrics
+    from sublet.ports.stream import Pushes, Stream, Streams
+    from sublet.ports.telemetry import Log, Metrics, Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +48,5 @@ class Ports:
     """None if the setting `payload_format` needs no registry."""
     streams: Streams | None = None
     """The streams of an application of several; `stream` then goes to each of them. None if it reads one."""
+    traces: Traces | None = None
+    """None if no spans are wanted."""

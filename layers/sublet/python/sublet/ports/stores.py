@@ -12,8 +12,8 @@ from sublet.protocol.stream_info import Placement
 
 if TYPE_CHECKING:
     from sublet.decisions.load.sketch import ShardSketch
-    from sublet.decisions.manager.announcing import Announcement
     from sublet.decisions.manager.dispatching import DispatchedWorker
+    from sublet.decisions.manager.joins_and_drains import Announcement
     from sublet.decisions.manager.liveness import Sighting
     from sublet.decisions.manager.unread_shards import UnreadShard
     from sublet.decisions.streams.chosen_streams import KnownStream

@@ -1,20 +1,21 @@
-"""A stream, several streams, and one shard's records, by polls or by push."""
+"""A stream, several streams, one shard's records by polls or by push, and new records."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from sublet.decisions.session.push import PushEnd
     from sublet.decisions.session.read_position import ReadPosition
     from sublet.decisions.streams.chosen_streams import FoundStreams
-    from sublet.protocol.records import Page
+    from sublet.protocol.records import NewRecord, Page, PutRefused
     from sublet.protocol.shard import Shard
-    from sublet.protocol.stream_info import StreamDescription
+    from sublet.protocol.stream_info import PutRecord, StreamDescription
     from sublet.protocol.stream_key import StreamKey
     from sublet.settings import StartPosition
 
@@ -141,3 +142,52 @@ class PushReader(ShardReader, Protocol):
 
     def close(self) -> None:
         """Free what is held. No thread reads or waits any more."""
+
+
+class Pushed(NamedTuple):
+    """One event of a subscription. `continuation`: the sequence number after which the next subscription goes on; None
+    at the shard's end, whose children `page` then names, as far as the service did.
+    """
+
+    page: Page
+    continuation: str | None
+
+
+class ShardSubscription(Protocol):
+    """One SubscribeToShard, for as long as it lasts."""
+
+    def wait(self, longest: timedelta) -> bool:
+        """Wait until something has come, its end included, or for `longest`. Returns whether something has."""
+
+    def next(self) -> Pushed | PushEnd | Unanswered:
+        """The next event, of which some bytes have come, or why there is none. Raises what Stream raises."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more bytes have come than those of the events that were taken. Does not wait."""
+
+    def interrupt(self) -> None:
+        """End it and every wait at once. Takes no lock, raises nothing."""
+
+    def close(self) -> None:
+        """Free what it holds. No thread uses it any more."""
+
+
+class Pushes(Protocol):
+    """SubscribeToShard, as one registered consumer. Raises what Stream raises, and CheckpointNotInStream."""
+
+    def subscribe(self, shard_id: str, position: ReadPosition) -> ShardSubscription | PushEnd | Unanswered:
+        """Begin a subscription. At most one call a second for a shard."""
+
+
+class RecordWriter(Protocol):
+    """Puts records into one stream. Safe for threads."""
+
+    def put(self, records: Sequence[NewRecord]) -> list[PutRecord | PutRefused]:
+        """Call PutRecords once, without retries. Returns for each record where it was stored, or why it may not have
+        been. If the reply is lost, all records count as refused, though some may be stored. A record may be refused and
+        a later one stored.
+
+        Raises StreamNotFound, StreamKeyUnavailable, StreamAccessDenied, and RecordRefused if the service will never
+        accept the call and does not say which records are to blame.
+        """

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sublet.errors import DestinationRefused
-from sublet.protocol.json_text import shortened
 from sublet.protocol.records import UserRecord
+from sublet.protocol.shortened_text import shortened
 
 TOPIC_MESSAGE_BYTES = 256 * 1024
 TOPIC_MESSAGE_BYTES_MAX = 1024 * 1024

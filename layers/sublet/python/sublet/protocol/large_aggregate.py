@@ -19,7 +19,6 @@ from itertools import repeat
 from msgspec import Struct
 
 from sublet.protocol.hash_keys import KeysInside
-from sublet.protocol.kpl_fields import EXPLICIT_HASH_KEYS, KEYS, RECORDS, WalkFailed, delimited_at, field_at
 from sublet.protocol.kpl_format import (
     EMPTY,
     EXPLICIT_HASH_KEY,
@@ -30,6 +29,7 @@ from sublet.protocol.kpl_format import (
     read_giant_record,
     read_message,
 )
+from sublet.protocol.protobuf_fields import EXPLICIT_HASH_KEYS, KEYS, RECORDS, WalkFailed, delimited_at, field_at
 from sublet.protocol.records import StreamRecord, UserRecord
 
 PIECE = 2**15

@@ -17,7 +17,7 @@ from sublet.decisions.pull.pull_request import PullSize, as_duration
 from sublet.errors import SettingsError
 from sublet.handler import Batch
 from sublet.ports import Clock, Tasks
-from sublet.pull.lifecycle import LockOfParent, RepairOnEntry
+from sublet.pull.interrupts_and_forks import LockOfParent, RepairOnEntry
 from sublet.pull.prefetch import Delivery
 from sublet.pull.pull_state import LookAgain, PullRequest, PullState
 from sublet.pull.refill import BufferLimits

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 from sublet.errors import SettingsError
 from sublet.handler import UserHandler
 from sublet.pull.arguments import ConsumerArguments
-from sublet.pull.lifecycle import CONSUMER_STAYS
+from sublet.pull.interrupts_and_forks import CONSUMER_STAYS
 from sublet.settings import Settings
 
 if TYPE_CHECKING:  # not loaded by `import sublet`; the methods load it

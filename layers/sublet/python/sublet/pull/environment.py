@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from sublet.decisions.manager.announcing import joins_again_after
+from sublet.decisions.manager.joins_and_drains import joins_again_after
 from sublet.decisions.patience import RefusalStreak
 from sublet.decisions.pull.consumer_definition import (
     Options,

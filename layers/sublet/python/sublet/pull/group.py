@@ -29,7 +29,7 @@ from sublet.errors import SettingsError, StreamNotAdopted
 from sublet.ports import Ports
 from sublet.protocol.stream_identity import StreamArn
 from sublet.pull.environment import Environment
-from sublet.pull.lifecycle import WHY
+from sublet.pull.interrupts_and_forks import WHY
 from sublet.pull.pull_state import PullRequest
 from sublet.pull.session import GroupSession, SessionHold
 from sublet.pull.subscription import Subscription

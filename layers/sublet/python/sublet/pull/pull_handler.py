@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sublet.decisions.pull.pull_events import EventKind
 from sublet.handler import Batch
@@ -19,6 +20,7 @@ class PullHandler:
 
     buffer: Buffer
     lease_events: LeaseEvents
+    is_pulled: ClassVar[bool] = True
 
     def handle(self, batch: Batch) -> None:
         self.buffer.offer(batch)

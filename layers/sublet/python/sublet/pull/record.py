@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from sublet.protocol.records import UserRecord
-from sublet.pull.lifecycle import RECORD_STAYS
+from sublet.pull.interrupts_and_forks import RECORD_STAYS
 
 if TYPE_CHECKING:  # not loaded by `import sublet`
     from sublet.pull.buffer import Buffer

@@ -221,12 +221,12 @@ class GroupSession:
             settings, self._log = joined.terms.settings, joined.ports.log
             self.events.log, self.events.log_exceptions = joined.ports.log, settings.log_exceptions
             self.buffer.limits = limits_of(joined.terms)
-            if settings.on_failure is not None:
-                self.buffer.set_aside = partial(_set_aside, joined.ports, settings)
             lease_events = LeaseEvents(self.events.tell)
             ports = watched(joined.ports, self._signs, self._compare, lease_events)
             handler = PullHandler(self.buffer, lease_events)
             process = ConsumerProcess(ports, handler, settings, self._stop, takes_share=False)
+            if settings.on_failure is not None:
+                self.buffer.set_aside = partial(_set_aside, process.ports, settings)
             with self._lock:
                 self._defined, self._process, steals = joined.defined, process, self._steals
             self.buffer.poll_quiet_shards = process.poll_quiet_shards
@@ -314,7 +314,7 @@ def _set_aside(ports: Ports, settings: Settings, delivery: Delivery, reason: str
     given = SettingAside(
         ports.destination,
         ports.log,
-        ports.metrics.put,
+        partial(ports.metrics.put, shard_id=delivery.queue.shard_id),
         ports.clock.now,
         settings,
         settings.stream,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.announcing import Announcement
 from sublet.decisions.manager.dispatching import DispatchedWorker
+from sublet.decisions.manager.joins_and_drains import Announcement
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.pull.consumer_definition import Options
@@ -50,7 +50,7 @@ def watched(
     ports: Ports, signs: ServiceContact, on_definition: Callable[[Options | None], None], lease_events: LeaseEvents
 ) -> Ports:
     """Wraps the ports so that each reply is watched. Each load of the sightings calls `on_definition`, and each release
-    is passed to `lease_events`.
+    is passed to `lease_events`. No call has a span: it lasts until the program has acknowledged its records.
     """
     return replace(
         ports,
@@ -59,6 +59,7 @@ def watched(
         sightings=WatchedSightings(ports.sightings, signs, on_definition),
         streams=None if ports.streams is None else WatchedStreams(ports.streams, signs),
         pushes=None if ports.pushes is None else WatchedPushes(ports.pushes, signs),
+        traces=None,
     )
 
 

@@ -20,6 +20,7 @@ from sublet.putting.arrivals import ArrivalCounter
 from sublet.putting.given_up import GivenUp
 from sublet.putting.listings import ShardListings
 from sublet.putting.placing_source import PlacingSource
+from sublet.putting.tracing import PutTraces
 
 Tell = Callable[[Sequence[SettledRecords]], None]
 """Reports the outcomes of records to the program. Called from any of the loop's threads, without its lock."""
@@ -43,6 +44,7 @@ class ProducerPorts(NamedTuple):
     tasks: Tasks
     chance: Chance
     log: Log
+    traces: PutTraces | None = None
 
 
 class _Flush(NamedTuple):
@@ -100,6 +102,8 @@ class PuttingLoop:
             data, partition_key, explicit_hash_key, arrived_at=self._arrived.since, epoch=0, ticket=ticket
         )
         size, held = record.whole_size, record.held_size
+        traces = self._ports.traces
+        trace = None if traces is None else traces.current()
         with self._lock:
             if self._is_closed or self._failed is not None:
                 self._refuse()
@@ -108,7 +112,7 @@ class PuttingLoop:
             if not self._is_running:
                 self._ports.tasks.spawn(partial(self._guard, self._run))
                 self._is_running = True
-            record.epoch = self._producing.epoch
+            record.epoch, record.trace = self._producing.epoch, trace
             self._buffered += held
             wakes = self._arrived.add(record, size, self._looks_at)
         if wakes:
@@ -243,8 +247,10 @@ class PuttingLoop:
         self._report(settled)
 
     def _answers(self, call: PutCall) -> Sequence[PutRecord | PutRefused] | Exception:
+        put = partial(self._ports.writer.put, [entry.stream_record() for entry in call.entries])
+        traces = self._ports.traces
         try:
-            return self._ports.writer.put([entry.stream_record() for entry in call.entries])
+            return put() if traces is None else traces.sent(call, put)
         except Exception as failure:  # noqa: BLE001 -- each record's future raises it
             return failure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from random import SystemRandom
@@ -18,6 +18,7 @@ from sublet.protocol.records import why_not_put
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_info import PutRecord
 from sublet.putting.put_future import PutFuture
+from sublet.runtimes.scraped_metrics import SCRAPED
 from sublet.settings import DEFINITIONS
 from sublet.system.at_exit import AtExit
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:  # not loaded by `import sublet`
 
 WAITED_AT_ONCE = timedelta(minutes=1)
 """How long one wait lasts. Longer waits are made of several."""
+
+COUNTED = ("user_records", "stream_records", "calls", "retried", "sent_again", "given_up")
+"""What `Produced` counts and Prometheus is shown."""
 
 FORKED = "this producer was made in another process, and its threads stayed there; make a producer in each process"
 CALLED_BACK = (
@@ -218,6 +222,12 @@ class LazyLoop:
         """The outcome of every record is known: nothing is left for Python's exit."""
         if self._at_exit is not None:
             self._at_exit.forget()
+        SCRAPED.end_producer(self)
+
+    def counts(self) -> Mapping[str, float]:
+        """For Prometheus."""
+        waiting = 0 if self._loop is None or self._is_of_parent else self._loop.buffered_bytes
+        return {**{name: getattr(self.produced, name) for name in COUNTED}, "buffered": waiting}
 
     @property
     def _is_of_parent(self) -> bool:
@@ -226,13 +236,17 @@ class LazyLoop:
     def _new_loop(self, tell: Tell) -> PuttingLoop:
         from sublet.putting.loop import ProducerPorts, PuttingLoop
         from sublet.putting.placing_source import PlacingSource
+        from sublet.putting.tracing import PutTraces
 
         account = self._account or _aws_account()
         source = PlacingSource(account.reading(self.stream), account.clock, account.log)
         writer = account.writing(self.stream)
-        ports = ProducerPorts(writer, source, account.clock, account.tasks, SystemRandom(), account.log)
+        traces = PutTraces(stream_settings(self.stream)["stream"], account.log)
+        ports = ProducerPorts(writer, source, account.clock, account.tasks, SystemRandom(), account.log, traces)
         self._owner_pid = os.getpid()
         self._at_exit = AtExit(self._finish)
+        if SCRAPED.is_on:
+            SCRAPED.add_producer(self)
         return PuttingLoop(self._rules, ports, tell)
 
     def _finish(self) -> None:

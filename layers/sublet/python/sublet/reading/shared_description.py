@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.stream_description import PATIENCE, DescriptionDoubt, is_being_described, is_known
+from sublet.decisions.manager.describe_again import PATIENCE, DescriptionDoubt, is_being_described, is_known
 from sublet.ports import Remembered, SightingStore, Signal
 from sublet.protocol.stream_info import Placement, StreamDescription
 

@@ -17,6 +17,7 @@ from sublet.engine.process_health import LeftBehind
 from sublet.errors import SettingsError
 from sublet.ports import Clock, Signal, Tasks
 from sublet.system.clock import SystemClock
+from sublet.system.early_end import end_early
 
 SPENT = 70
 """The exit status of a process that cannot continue although a new one could: EX_SOFTWARE, "an internal software
@@ -109,7 +110,8 @@ class _ReplacedHandlers:
 
     def __init__(self, ours: Callable[[int, FrameType | None], None]) -> None:
         self._ours = ours
-        self._before = {int(number): signal.signal(number, ours) for number in OURS}
+        before = {int(number): signal.signal(number, ours) for number in OURS}
+        self._before = {number: signal.SIG_DFL if theirs is end_early else theirs for number, theirs in before.items()}
         self._raised: BaseException | None = None
         _IN_FORCE.append(self)
 

@@ -6,23 +6,24 @@ It uses the same leases, checkpoints, handlers and lease table as the Lambda fun
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from sublet.decisions.manager.announcing import NOTHING_ANNOUNCED, AnnouncementKind, heard_within, tick_interval
 from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
+from sublet.decisions.manager.joins_and_drains import NOTHING_ANNOUNCED, AnnouncementKind, heard_within, tick_interval
 from sublet.decisions.manager.packing import WorkerItem, pack
 from sublet.decisions.patience import NOTHING_YET, WORKED, RefusalStreak
-from sublet.decisions.session.process_report import ProcessReport, ProcessState, process_report
+from sublet.decisions.session.process_health import ProcessReport, ProcessState, process_report
 from sublet.decisions.session.window import AfterWindow
 from sublet.engine.exception_fields import exception_fields
-from sublet.engine.manager.announcing import announce, stop_reporting
 from sublet.engine.manager.busy_shards import BusyShardLog
 from sublet.engine.manager.earlier_run import claims_of_earlier_run
 from sublet.engine.manager.other_kind import OtherKindLog
 from sublet.engine.manager.several_streams import StreamWatch
 from sublet.engine.manager.tick import LeaseManager, log_start
+from sublet.engine.manager.worker_reports import announce, stop_reporting
 from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.worker.worker import LeaseWorker
@@ -31,6 +32,8 @@ from sublet.handler import Handler
 from sublet.metric_names import Metric
 from sublet.ports import Ports, Signal
 from sublet.runtimes.health_server import serving_health
+from sublet.runtimes.prometheus_page import has_library
+from sublet.runtimes.scraped_metrics import SCRAPED, ConsumerValues, ScrapedMetrics
 from sublet.settings import Settings
 
 LOOKED_AFTER = timedelta(minutes=1)
@@ -75,10 +78,18 @@ class ConsumerProcess:
     """What ticks have said of shards and leases, so that they do not say it each time."""
     _refusals: RefusalStreak = NOTHING_YET
     """Of ticks."""
+    _scraped: ConsumerValues | None = None
+    """What Prometheus is shown; None if nobody asks."""
     _is_reporting: bool = False
     """True if at the last tick a KCL 3.x leader assigned the leases and wanted reports."""
 
     def __post_init__(self) -> None:
+        if self.settings.health is not None and has_library():
+            SCRAPED.turn_on()
+        if SCRAPED.is_on:
+            clock, lasts = self.ports.clock, 3 * tick_interval(self.settings)
+            self._scraped = SCRAPED.values_of(self.settings, clock, lasts)
+            self.ports = replace(self.ports, metrics=ScrapedMetrics(self.ports.metrics, self._scraped, clock))
         self._worker = LeaseWorker(self.ports, self.handler, self.settings, asks=True)
         self._streams = None if self.ports.streams is None else StreamWatch(self.ports, self.settings)
         self._prompt = self.ports.tasks.signal()
@@ -90,8 +101,9 @@ class ConsumerProcess:
         """
         health = self._worker.health
         health.ends_at_once.on_set(self.stop.set)
+        shown = nullcontext() if self._scraped is None else self._scraped.holding(lambda: len(self._worker.states()))
         try:
-            with serving_health(self.settings.health, self.report, self.ports.tasks):
+            with shown, serving_health(self.settings.health, self.report, self.ports.tasks):
                 self._run()
         except Exception as fault:
             health.note(fault)
@@ -170,6 +182,7 @@ class ConsumerProcess:
                 while not over.wait(LOOKED_AFTER):
                     pass
             self._worker.close()
+            self.ports.metrics.flush(is_last=True)
 
     def _resume(self) -> None:
         try:

@@ -19,7 +19,7 @@ from sublet.decisions.session.process_end import ProcessEndReason, nothing_works
 from sublet.decisions.session.window import LeaseReport, WindowReport
 from sublet.errors import EventError
 from sublet.handlers.lambda_context import FunctionIdentity
-from sublet.protocol.json_text import shortened
+from sublet.protocol.shortened_text import shortened
 from sublet.runtimes.ending import SPENT, End, end_process
 from sublet.settings import Settings
 from sublet.system.heap import collect_seldom, use_one_heap

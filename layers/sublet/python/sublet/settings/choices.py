@@ -93,6 +93,20 @@ class MetricsLevel(StrEnum):
     LEAN = "lean"
 
 
+class MetricsExport(StrEnum):
+    """Where metrics go: log lines in CloudWatch's embedded metric format (EMF), or OpenTelemetry's protocol too."""
+
+    EMF = "emf"
+    OTLP = "otlp"
+
+
+class Tracing(StrEnum):
+    """Whether handler calls have OpenTelemetry spans: if the program has a tracer provider, or never."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
 class Reading(StrEnum):
     """How a shard is read: by GetRecords, or by SubscribeToShard, which sends records as they arrive."""
 

@@ -18,10 +18,12 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsExport,
     MetricsLevel,
     Mode,
     Reading,
     StartPosition,
+    Tracing,
 )
 from sublet.settings.stream_choice import StreamChoice
 
@@ -80,6 +82,9 @@ class SharedKeywords(TypedDict, total=False):
     log_exceptions: LogExceptions | Literal["full", "frames"]
     metrics_by_shard: MetricsByShard | Literal["worst", "all", "none"]
     metrics_level: MetricsLevel | Literal["full", "lean"]
+    metrics_export: MetricsExport | Literal["emf", "otlp"]
+    traces: Tracing | Literal["auto", "off"]
+    trace_context: str | None
     hot_shard_keys: HotShardKeys | Literal["hashed", "names", "none"]
 
 

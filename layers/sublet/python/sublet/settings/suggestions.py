@@ -23,12 +23,18 @@ def nearest(name: str, known: Iterable[str], elsewhere: Mapping[str, str] = NOT_
     meant = _plain(name)
     if meant in by_plain:
         return by_plain[meant]
-    for other, ours in elsewhere.items():
-        if _plain(other) == meant and _plain(ours) in by_plain:
-            return ours
+    others = {_plain(other): _plain(ours) for other, ours in elsewhere.items() if _plain(ours) in by_plain}
+    if meant in others:
+        return by_plain[others[meant]]
     begin = [each for each in by_plain if each.startswith(meant)]
     if len(begin) == 1 and len(meant) >= 5:
         return by_plain[begin[0]]
+    begin = [*begin, *{ours for other, ours in others.items() if other.startswith(meant)}]
+    if len(begin) == 1 and len(meant) >= 10:
+        return by_plain[begin[0]]
+    swapped = [each for each in by_plain if sorted(each) == sorted(meant)]
+    if len(swapped) == 1:
+        return by_plain[swapped[0]]
     from difflib import get_close_matches  # noqa: PLC0415 -- takes 3 ms, needed only for a mistake
 
     close = get_close_matches(meant, by_plain, n=1, cutoff=ALIKE)
@@ -52,7 +58,7 @@ def unknown(
     if near := nearest(name.removeprefix(prefix), (each.removeprefix(prefix) for each in known), elsewhere):
         return SettingsError(name, value, f"no such {kind}; did you mean {prefix}{near}?")
     kinds = f"{kind[:-1]}ies" if kind.endswith("ty") else f"{kind}s"
-    return SettingsError(name, value, f"no such {kind}; the {kinds} are {', '.join(sorted(known))}")
+    return SettingsError(name, value, f"no such {kind}; the {kinds} are {', '.join(sorted(set(known)))}")
 
 
 def _plain(name: str) -> str:

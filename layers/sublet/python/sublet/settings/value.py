@@ -24,10 +24,12 @@ from sublet.settings.choices import (
     KclFleet,
     LogExceptions,
     MetricsByShard,
+    MetricsExport,
     MetricsLevel,
     Mode,
     Reading,
     StartPosition,
+    Tracing,
 )
 from sublet.settings.combinations import POLL_LIMIT_MAX, check_together
 from sublet.settings.definition import (
@@ -40,7 +42,7 @@ from sublet.settings.definition import (
     lasting,
     matching,
 )
-from sublet.settings.service_links import service_links
+from sublet.settings.kubernetes_service_links import service_links
 from sublet.settings.stream_choice import ALLOWED as ALLOWED_STREAMS
 from sublet.settings.stream_choice import StreamChoice
 from sublet.settings.suggestions import unknown
@@ -350,7 +352,7 @@ class Settings:
         OnlyFor.PROCESS,
     ] = None
     """The address that answers GET /health/live and /health/ready with 200 or 503, and JSON with the reason and the
-    stalled shards. None: no health server.
+    stalled shards; with the extra `metrics`, also /metrics, for Prometheus. None: no server.
     """
 
     handler_attempts: Annotated[
@@ -490,6 +492,30 @@ class Settings:
     """How many of the application's metrics CloudWatch has, at $0.30 a month each. full: all. lean: five, which the
     alarms of `monitoring=lean` watch; the log lines have the others, for CloudWatch Logs Insights. No stream of several
     has its own then.
+    """
+
+    metrics_export: MetricsExport = MetricsExport.EMF
+    """Where metrics go. emf: log lines that CloudWatch turns into metrics. otlp: these, and each shard's metrics in
+    OpenTelemetry's protocol, to CloudWatch (cloudwatch:PutMetricData), or to the collector that
+    OTEL_EXPORTER_OTLP_ENDPOINT names, with OTEL_EXPORTER_OTLP_HEADERS: a request at the end of each tick and window,
+    and each minute within. It waits two seconds at most, and a failed one fails nothing else.
+    """
+
+    traces: Tracing = Tracing.AUTO
+    """Whether each handler call has a span of OpenTelemetry. auto: if the program, or what instruments it, has set a
+    tracer provider; otherwise nothing is imported. off: never.
+    """
+
+    trace_context: Annotated[
+        str | None,
+        matching(
+            r"json:[^\s.:]+(\.[^\s.:]+)*|(?!json:)[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+            "json:FIELD, such as json:traceparent or json:headers.traceparent, or your own module:function",
+        ),
+    ] = None
+    """Where a record has the trace context of its producer, which the span of its handler call links to: a field of its
+    decoded data, or what a function of a record returns. It is a text, by W3C (traceparent) or by X-Ray, or a mapping
+    of such headers. None: spans have no links.
     """
 
     hot_shard_keys: HotShardKeys = HotShardKeys.HASHED

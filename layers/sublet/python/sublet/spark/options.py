@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from sublet.aws.access import Role, ServiceAccess
+from sublet.aws.service_access import Role, ServiceAccess
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import HashRangeFilter, Mode, Settings, StartPosition, StreamChoice

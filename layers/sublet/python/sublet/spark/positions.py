@@ -38,15 +38,20 @@ def unwritten(rows: DataFrame, positions: Mapping[str, str]) -> DataFrame:
     """The rows beyond the positions; all rows of a shard without one."""
     if not positions:
         return rows
-    entries = [part for name, text in sorted(positions.items()) for part in (F.lit(name), _key_of(parsed(text)))]
-    held = F.create_map(*entries)[F.concat_ws("/", *_SHARD)]
-    return rows.where(held.isNull() | (position_key() > held))
+    beyond = is_beyond(positions)
+    return rows.where(beyond.isNull() | beyond)
 
 
 def further(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """The further position of each shard: what a sink holds after it has written a batch."""
     both = {**one, **other}
     return {name: max(one.get(name, text), other.get(name, text), key=parsed) for name, text in both.items()}
+
+
+def is_beyond(positions: Mapping[str, str]) -> Column:
+    """Whether a row is beyond its shard's position; null in a shard without one. At least one position."""
+    entries = [part for name, text in sorted(positions.items()) for part in (F.lit(name), _key_of(parsed(text)))]
+    return position_key() > F.create_map(*entries)[F.concat_ws("/", *_SHARD)]
 
 
 def position_key() -> Column:

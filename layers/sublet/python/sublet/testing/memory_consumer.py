@@ -25,6 +25,7 @@ from sublet.protocol.checkpoint import Checkpoint, PendingCheckpoint
 from sublet.protocol.failure_document import SetAsideBatch
 from sublet.protocol.stream_info import RecordDistribution
 from sublet.settings import HandlerContract, Settings, setting_values
+from sublet.system.tracing import traces_of
 from sublet.testing.batches import STREAM, Given, arn_of, keyed
 from sublet.testing.memory import (
     FakeClock,
@@ -190,6 +191,7 @@ class MemoryConsumer:
             log=self.log,
             destination=self.destination,
             schemas=self.schemas,
+            traces=traces_of(self.settings, self.log),
         )
 
 

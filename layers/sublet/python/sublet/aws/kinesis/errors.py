@@ -60,7 +60,7 @@ def no_reply(stream: str, failure: Exception) -> StreamUnreachable:
     return StreamUnreachable(
         f"no reply about stream {stream}: {failure}; if this lasts, check the network path to that host: Kinesis has "
         "hosts for "
-        'each account besides the region\'s (docs/operations.md, "Closed networks")'
+        'each account besides the region\'s (docs/permissions.md, "Closed networks")'
     )
 
 

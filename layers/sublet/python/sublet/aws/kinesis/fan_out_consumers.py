@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 
 from sublet.aws.faults import ACCESS_DENIED, code_of
 from sublet.aws.kinesis.errors import NOT_FOUND, named_stream_errors
+from sublet.decisions.session.fan_out_consumer import UNSEEN, ConsumerLookup, ConsumerStanding, is_to_register, search
 from sublet.decisions.session.push import PushEnd
-from sublet.decisions.session.stream_consumer import UNSEEN, ConsumerLookup, ConsumerStanding, is_to_register, search
 from sublet.errors import StreamError, TransientError
 from sublet.ports import Clock, Log, Signal, Unanswered
 

@@ -37,8 +37,8 @@ from sublet.aws.tables.sighting_description import (
 )
 from sublet.aws.tables.sighting_description import NAME as DESCRIBED
 from sublet.aws.tables.table_errors import named_table_errors, other_key
-from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
 from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker
+from sublet.decisions.manager.joins_and_drains import Announcement, AnnouncementKind
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream

@@ -22,7 +22,7 @@ from sublet.errors import (
 from sublet.protocol.lease_attributes import LEASE_KEY
 
 RESTORE = (
-    "If it was deleted, restore it from DynamoDB's backup (docs/operations.md, "
+    "If it was deleted, restore it from DynamoDB's backup (docs/on-call.md, "
     '"A lease table that is gone"): an empty one starts at start_position'
 )
 

@@ -16,7 +16,7 @@ from sublet.decisions.manager.probe import Probe
 from sublet.decisions.manager.unread_shards import UnreadShard, known_of, may_be_read
 from sublet.decisions.session.quiet import begun, opened_at
 from sublet.decisions.session.read_position import IteratorType, ReadPosition, read_position
-from sublet.protocol.lease import Lease, Position
+from sublet.protocol.lease import Lease
 from sublet.settings import Mode, Settings
 
 ASKED_AT_MOST_EVERY = timedelta(seconds=1)
@@ -34,15 +34,18 @@ class LastProbe(NamedTuple):
     probe: Probe
     at: datetime
 
-    @property
-    def position(self) -> Position:
-        return self.probe.lease.position
-
-    def has_iterator(self, now: datetime) -> bool:
-        """Whether its reader can be used again. Not if it has found records, since the next look has to find them
-        too.
+    def can_continue(self, lease: Lease, from_row: Probe | None, now: datetime) -> bool:
+        """Whether the lease's next probe uses this one's reader again. It starts over at `from_row` if this one has
+        found records, since the next has to find them too, or if a worker has walked further meanwhile.
         """
-        return self.probe.waiting is None and not self.probe.is_ended and abs(now - self.at) < ITERATOR_LASTS
+        probe = self.probe
+        if lease.position != probe.lease.position or abs(now - self.at) >= ITERATOR_LASTS:
+            return False
+        if probe.waiting is not None or probe.is_ended:
+            return False
+        row_walked_until = None if from_row is None else from_row.at.at
+        reached = max((at for at in (probe.at.at, probe.walked.until) if at is not None), default=None)
+        return row_walked_until is None or (reached is not None and reached >= row_walked_until)
 
 
 def choose_asked(

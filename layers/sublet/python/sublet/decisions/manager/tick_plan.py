@@ -10,7 +10,11 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sublet.decisions.manager.announcing import (
+from sublet.decisions.manager.choose_leases import FleetBalance, LeaseChoice, choose_leases
+from sublet.decisions.manager.dispatching import NOTHING, DispatchedWorker, after_choices, under_way
+from sublet.decisions.manager.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
+from sublet.decisions.manager.hash_range_audit import holes
+from sublet.decisions.manager.joins_and_drains import (
     NOTHING_ANNOUNCED,
     AmongOthers,
     Announcement,
@@ -18,10 +22,6 @@ from sublet.decisions.manager.announcing import (
     ask_first,
     joining,
 )
-from sublet.decisions.manager.choose_leases import FleetBalance, LeaseChoice, choose_leases
-from sublet.decisions.manager.dispatching import NOTHING, DispatchedWorker, after_choices, under_way
-from sublet.decisions.manager.fleet_kind import Fleet, ReportPlan, fleet_of, plan_reports
-from sublet.decisions.manager.hash_range_audit import holes
 from sublet.decisions.manager.lease_cleanup import DeleteReason, LeaseDeletion, plan_lease_cleanup
 from sublet.decisions.manager.liveness import Sighting, is_expired, observe
 from sublet.decisions.manager.packing import WorkerItem, pack

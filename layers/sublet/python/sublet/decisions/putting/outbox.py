@@ -89,6 +89,7 @@ class QueuedRecord(Struct):
     epoch       how many flushes were begun before it was put
     ticket      the caller's own: what it needs to report the outcome
     tried_at    when it was first sent
+    trace       the trace context in which it was put; None without a tracer
     """
 
     data: bytes
@@ -101,6 +102,7 @@ class QueuedRecord(Struct):
     epoch: int
     ticket: object
     tried_at: datetime | None = None
+    trace: object = None
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sublet.decisions.session.refusal import Verdict, judge_refusal
+from sublet.decisions.session.refused_write import Verdict, judge_refusal
 from sublet.decisions.time_and_chance import Instant
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, MalformedRow, Position

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.errors import HandlerOverdue
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.handler_failure import HandlerFailure, error_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,13 +10,14 @@ from typing import Protocol
 
 from sublet.decisions.session.record_filter import Faults
 from sublet.decisions.session.window import MILLISECOND, handler_backoff
+from sublet.engine.calls.call_limits import CallGuard, HandlerCall
 from sublet.engine.calls.failing_calls import FailingCalls
-from sublet.engine.calls.guard import CallGuard, HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.errors import HandlerOverdue
-from sublet.handler import CheckpointReply, Handler, does_nothing
-from sublet.ports import Ports, Signal
+from sublet.handler import CheckpointReply, Handler, does_nothing, waits_for_program
+from sublet.ports import CallSpan, Ports, Signal, Traces
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.protocol.records import UserRecord
 from sublet.settings import Settings
 
 
@@ -91,6 +92,15 @@ class SessionCalls:
         """How long until the deadline."""
         return self.deadline - self.ports.clock.steady()
 
+    def begin_span(self, call: HandlerCall, records: Sequence[UserRecord]) -> CallSpan | None:
+        """The span of a call with records; None if nobody traces it."""
+        return _begun(self.ports.traces, call, records) if records else None
+
+    def note_duration(self, call: HandlerCall) -> None:
+        """Put how long a call with records took, unless it has waited for a program that pulls."""
+        if not waits_for_program(self.handler):
+            _put_duration(self.ports, call)
+
     @property
     def oldest(self) -> HandlerCall | None:
         """The running call that began first."""
@@ -107,6 +117,18 @@ class SessionCalls:
         may_hang = self.cut_off is not None or self.settings.handler_timeout is not None
         oldest = self.oldest if may_hang else None
         return None if oldest is None else oldest.began_at
+
+
+def _begun(traces: Traces | None, call: HandlerCall, records: Sequence[UserRecord]) -> CallSpan | None:
+    return None if traces is None else traces.begin_call(call.shard_id, records, call.attempt)
+
+
+def _put_duration(ports: Ports, call: HandlerCall) -> None:
+    if call.began_at is None:
+        return
+    failed = HandlerOverdue if call.is_given_up else type(call.failure)
+    error = None if call.has_returned else failed.__qualname__
+    ports.metrics.put_duration(ports.clock.steady() - call.began_at, shard_id=call.shard_id, error=error)
 
 
 @dataclass(slots=True)
@@ -128,12 +150,18 @@ class HandlerCaller:
     def is_out_of_time(self) -> bool:
         return self.stop.is_set() or self.session.time_left() < MILLISECOND
 
-    def make(self, call: HandlerCall, work: Callable[[], None]) -> bool:
-        """Make a call. The caller has a slot. True if it returned."""
+    def make(self, call: HandlerCall, work: Callable[[], None], records: Sequence[UserRecord] = ()) -> bool:
+        """Make a call. The caller has a slot. True if it returned. `records`: of a call of `handle`, for its span."""
         session, tally = self.session, self.tally
+        span = session.begin_span(call, records)
         session.under_way[id(self)] = call
-        session.guard.make(call, work, session.cut_off, late=self._tell_lost_late)
+        traced = work if span is None else span.around(work)
+        session.guard.make(call, traced, session.cut_off, late=self._tell_lost_late)
         del session.under_way[id(self)]
+        if records:
+            session.note_duration(call)
+        if span is not None:
+            span.end(HandlerOverdue(f"it was given up: {call}") if call.is_given_up else call.failure)
         if call.has_returned:
             self.succeeded(call.what)
             return True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sublet.decisions.session.failure_policy import Answer, Run, SetAside, is_noted_before
 from sublet.decisions.session.record_filter import RecordFault
 from sublet.decisions.session.window import millis_left
-from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.engine.calls.handler_caller import BatchProgress, HandlerCaller, SessionCalls
 from sublet.engine.lease.held import HeldLease
 from sublet.errors import BatchItemsFailed
@@ -87,12 +87,12 @@ class LeaseBatch:
             if session.faults and (fault := session.faults.get(first)) is not None:
                 work = partial(_fail, fault, records[0])
             progress.begin_call(last, len(records))
-            has_returned = caller.make(call, work)
+            has_returned = caller.make(call, work, records)
             progress.end_call(last if has_returned and not by_hand else None)
         finally:
             slots.give()
         if not has_returned:
-            session.ports.metrics.put(Metric.HANDLER_ATTEMPTS, call.attempt)
+            session.ports.metrics.put(Metric.HANDLER_ATTEMPTS, call.attempt, shard_id=call.shard_id)
             if by_hand:  # the handler may have checkpointed by position
                 done = bisect_right(records, progress.finished, key=attrgetter("checkpoint"))
                 call.finished = max(call.finished, done)
@@ -142,14 +142,15 @@ class LeaseBatch:
 
         session = self.session
         ports, settings, lease = session.ports, session.settings, session.held.lease
+        shard_id = lease.shard_id
         return SettingAside(
             ports.destination,
             ports.log,
-            ports.metrics.put,
+            partial(ports.metrics.put, shard_id=shard_id),
             ports.clock.now,
             settings,
             settings.stream,
-            lease.shard_id,
+            shard_id,
             lease.holder or "",
         )
 

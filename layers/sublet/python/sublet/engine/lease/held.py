@@ -15,7 +15,7 @@ from sublet.decisions.session.held_lease import (
     after_reading,
     after_write,
 )
-from sublet.decisions.session.refusal import Verdict
+from sublet.decisions.session.refused_write import Verdict
 from sublet.decisions.time_and_chance import Instant
 from sublet.engine.lease.row_notes import RowNotes
 from sublet.errors import CallFailed, FinalError

@@ -142,7 +142,7 @@ def delete_lease(deletion: LeaseDeletion, ports: Ports) -> bool:
     if is_ours and lease.is_ended:
         ports.log.info("lease deleted", lease_key=lease.lease_key, why=deletion.why)
     elif is_gone_now and not lease.is_ended:
-        ports.metrics.put(Metric.DATA_GAP, 1)
+        ports.metrics.put(Metric.DATA_GAP, 1, shard_id=lease.shard_id)
         ports.log.error(
             "data gap: the shard's records are past retention, and it was never read to its end",
             lease_key=lease.lease_key,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from sublet.decisions.manager.describe_again import DescriptionDoubt, doubt_of, is_known
 from sublet.decisions.manager.stream_adoption import (
     ForeignLeaseEvidence,
     SuspectLease,
@@ -15,7 +16,6 @@ from sublet.decisions.manager.stream_adoption import (
     other_streams_lease,
     suspects,
 )
-from sublet.decisions.manager.stream_description import DescriptionDoubt, doubt_of, is_known
 from sublet.errors import StreamAccessDenied
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import LeaseScan

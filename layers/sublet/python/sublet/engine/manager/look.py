@@ -13,8 +13,8 @@ from sublet.decisions.manager.tick_plan import TickLook
 from sublet.decisions.streams.by_stream import by_stream, with_leases_of
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.manager.adoption import check_adoption
-from sublet.engine.manager.announcing import look_at_reports
 from sublet.engine.manager.several_streams import StreamWatch
+from sublet.engine.manager.worker_reports import look_at_reports
 from sublet.ports import Ports, Remembered
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard

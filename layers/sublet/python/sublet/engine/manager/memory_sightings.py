@@ -8,8 +8,8 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from sublet.decisions.manager.announcing import Announcement
 from sublet.decisions.manager.dispatching import PROMPTED_TICK_ENDS_WITHIN, DispatchedWorker, is_recent
+from sublet.decisions.manager.joins_and_drains import Announcement
 from sublet.decisions.manager.liveness import Sighting
 from sublet.decisions.manager.unread_shards import UnreadShard
 from sublet.decisions.streams.chosen_streams import KnownStream

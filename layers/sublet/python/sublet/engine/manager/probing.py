@@ -99,7 +99,7 @@ class TickProbes:
         for one in standing:
             shard_id, is_trouble = one.lease.shard_id, one.age >= STANDS_STILL_AFTER
             metric = Metric.OWNER_STALLED_AGE if one.is_held else Metric.UNREAD_AGE
-            self._metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id if is_trouble else None)
+            self._metrics.put(metric, one.age // MILLISECOND, shard_id=shard_id, in_trouble=is_trouble)
             if not one.is_held:  # of a held lease, its owner puts this
                 self._metrics.put(Metric.MILLIS_BEHIND_LATEST, one.waiting // MILLISECOND, shard_id=shard_id)
             if is_trouble:

@@ -60,15 +60,13 @@ class QuietProbing:
         probes: dict[str, Probe] = {}
         readers: dict[str, ShardReader] = {}
         for lease in leases:
-            kept = self._kept.get(lease.lease_key)
-            if kept is not None and kept.last.position != lease.position:
-                kept = None
-            if kept is not None and kept.reader is not None and kept.last.has_iterator(now):
+            kept, from_row = self._kept.get(lease.lease_key), first_look(lease, unread)
+            if kept is not None and kept.reader is not None and kept.last.can_continue(lease, from_row, now):
                 probes[lease.lease_key] = kept.last.probe.again(lease)
                 readers[lease.lease_key] = kept.reader
-            elif (probe := first_look(lease, unread)) is not None:
-                probes[lease.lease_key] = probe
-                readers[lease.lease_key] = ports.stream.reader(lease.shard_id, probe.at)
+            elif from_row is not None:
+                probes[lease.lease_key] = from_row
+                readers[lease.lease_key] = ports.stream.reader(lease.shard_id, from_row.at)
         found, failed = SideBySide(ports, replace(BOUNDS, lasts=min(lasts, BOUNDS.lasts))).read(probes, readers)
         self._keep(found, failed, readers, ports.clock.now())
         return {key: kept.last.probe for key, kept in self._kept.items()}

@@ -17,7 +17,7 @@ from sublet.decisions.patience import may_pass
 from sublet.decisions.streams.by_stream import ListedStream, by_stream
 from sublet.decisions.streams.chosen_streams import ChosenStream, FoundStreams, KnownStream, to_note
 from sublet.engine.lease.steps import create_leases
-from sublet.engine.manager.pacing import PacedStream, Pacer
+from sublet.engine.manager.kinesis_call_pacing import PacedStream, Pacer
 from sublet.errors import (
     CallFailed,
     StreamAccessDenied,

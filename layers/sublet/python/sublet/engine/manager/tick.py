@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from msgspec.structs import asdict, replace
 
-from sublet.decisions.manager.announcing import AmongOthers, AnnouncementKind
 from sublet.decisions.manager.choose_leases import ClaimReason, FleetBalance, LeaseChoice
 from sublet.decisions.manager.fleet_kind import FleetKind
+from sublet.decisions.manager.joins_and_drains import AmongOthers, AnnouncementKind
 from sublet.decisions.manager.lease_cleanup import LeaseDeletion
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.shard_sync import starts_at_latest
@@ -20,15 +20,15 @@ from sublet.decisions.session.crash_caution import CrashCaution, caution
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.lease.steps import create_leases, delete_lease, is_gone
-from sublet.engine.manager.announcing import announce, make_reports
 from sublet.engine.manager.busy_shards import BusyShardLog
+from sublet.engine.manager.kinesis_call_pacing import PacedStream
 from sublet.engine.manager.look import look, look_at_several
 from sublet.engine.manager.other_kind import OtherKindLog
-from sublet.engine.manager.pacing import PacedStream
 from sublet.engine.manager.probing import BOUNDS as PROBED
 from sublet.engine.manager.probing import TickProbes
 from sublet.engine.manager.quiet_probing import QuietProbing, show_quiet
 from sublet.engine.manager.several_streams import StreamWatch
+from sublet.engine.manager.worker_reports import announce, make_reports
 from sublet.engine.manager.worst_shards import WorstShardMetrics
 from sublet.errors import CallFailed
 from sublet.metric_names import Metric

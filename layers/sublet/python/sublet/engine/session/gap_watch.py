@@ -89,7 +89,7 @@ class GapWatch:
     def _report_gap(self, what: str, before: str, first: StreamRecord | None) -> None:
         read_on = {} if first is None else {"first_arrival": first.approximate_arrival_timestamp.isoformat()}
         metrics, log = self.ports.metrics, self.ports.log
-        metrics.put(Metric.DATA_GAP, 1)
+        metrics.put(Metric.DATA_GAP, 1, shard_id=self.opened.shard_id)
         log.error(
             f"data gap: {what} is past retention, and so may be records after it; going on from the horizon",  # noqa: G004 -- one of two
             shard_id=self.opened.shard_id,

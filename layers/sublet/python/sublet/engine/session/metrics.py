@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from sublet.decisions.session.process_report import Outage, ShardReport
+from sublet.decisions.session.process_health import Outage, ShardReport
 from sublet.decisions.session.read_position import shows_what_follows
-from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.engine.lease.progress import Progress
 from sublet.metric_names import Metric
 from sublet.ports import Ports
@@ -165,4 +165,4 @@ class LeaseMetrics:
         )
 
     def _put(self, metric: Metric, value: float, *, is_trouble: bool) -> None:
-        self._metrics.put(metric, value, shard_id=self._shard_id if is_trouble else None)
+        self._metrics.put(metric, value, shard_id=self._shard_id, in_trouble=is_trouble)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from sublet.decisions.session.pace import Pace, asked_for_at, next_poll_at, records_to_ask_for, throttled_until
-from sublet.decisions.session.process_report import Outage
+from sublet.decisions.session.process_health import Outage
 from sublet.decisions.session.read_position import ReadPosition
 from sublet.engine.lease.held import instant
 from sublet.engine.process_shared import NO_PAGE, Budget, PageSize, QuietShards

@@ -142,9 +142,9 @@ class UserRecords:
         if dropped_out_of_range:
             self.dropped_out_of_range += dropped_out_of_range
             self.sketch.drop(dropped_out_of_range)
-            ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range)
+            ports.metrics.put(Metric.RECORDS_DROPPED_OUT_OF_RANGE, dropped_out_of_range, shard_id=self.shard_id)
         if delivered_whole:
-            ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole)
+            ports.metrics.put(Metric.AGGREGATES_DELIVERED_WHOLE, delivered_whole, shard_id=self.shard_id)
             ports.log.warning(
                 "aggregate with an impossible index or hash key delivered as one record",
                 shard_id=self.shard_id,

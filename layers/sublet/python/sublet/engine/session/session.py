@@ -12,7 +12,7 @@ from functools import partial
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.session.crash_caution import crashes_by_hanging
 from sublet.decisions.session.held_lease import Tenure
-from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.process_health import ShardReport
 from sublet.decisions.session.quiet import opening
 from sublet.decisions.session.shard_end import BlockedByParents
 from sublet.decisions.session.window import AtTip, LeaseReport, SessionOutcome, has_caught_up
@@ -260,7 +260,7 @@ class LeaseSession:
             if not keep_lease or shared.settings.is_checkpointed_by_hand:
                 self._tell_releasing()
             if self.progress.write_last():
-                shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1)
+                shared.ports.metrics.put(Metric.LATE_CHECKPOINTS, 1, shard_id=self.shard_id)
             attempts = self.runner.attempts
             attempts.note(self.held, self.progress)
             if self.held.tenure is Tenure.DRAINING:  # a leader has asked for it in the meantime
@@ -324,7 +324,7 @@ class LeaseSession:
 
     def _tell_lost(self) -> None:
         shared = self.shared
-        shared.ports.metrics.put(Metric.LOST_LEASES, 1)
+        shared.ports.metrics.put(Metric.LOST_LEASES, 1, shard_id=self.shard_id)
         self._tell("lease_lost", partial(shared.handler.lease_lost, self.shard_id), once=True)
 
     def _tell_releasing(self) -> None:

@@ -4,7 +4,7 @@ that they are again: a reader goes on asking for ever, and otherwise its shard w
 
 from __future__ import annotations
 
-from sublet.decisions.session.process_report import Outage
+from sublet.decisions.session.process_health import Outage
 from sublet.engine.lease.held import instant
 from sublet.ports import Ports, Refusal, Unanswered
 from sublet.protocol.lease_attributes import whole_milliseconds

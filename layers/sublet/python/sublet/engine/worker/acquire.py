@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sublet.decisions.manager.announcing import asked_for
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.dispatching import may_steal_as_it_stands
+from sublet.decisions.manager.joins_and_drains import asked_for
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
 from sublet.decisions.session.crash_caution import CrashCaution, caution

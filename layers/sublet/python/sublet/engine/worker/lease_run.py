@@ -11,7 +11,7 @@ from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.patience import may_pass
 from sublet.decisions.session.window import LeaseReport, SessionOutcome, keeps_leases
 from sublet.decisions.time_and_chance import Instant
-from sublet.engine.calls.guard import HandlerCall
+from sublet.engine.calls.call_limits import HandlerCall
 from sublet.engine.lease.held import HeldLease
 from sublet.engine.process_shared import NamedLocks, ProcessShared
 from sublet.engine.session.phase import PhaseTracker
@@ -168,7 +168,7 @@ class LeaseRun:
         stale.
         """
         shard_id = shard_id_of(kept.lease_key)
-        self._metrics.put(Metric.LOST_LEASES, 1)
+        self._metrics.put(Metric.LOST_LEASES, 1, shard_id=shard_id)
         call = HandlerCall(kept.lease_key, shard_id, "lease_lost")
         self._guard.tell(call, partial(self._handler.lease_lost, shard_id), self._cut_off)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
 from sublet.decisions.session.control import READ_EVERY, pause_of
-from sublet.engine.manager.announcing import renew_report
+from sublet.engine.manager.worker_reports import renew_report
 from sublet.engine.process_shared import ProcessShared
 from sublet.engine.session.metrics import SHOWN_EVERY
 from sublet.engine.session.session import LeaseSession

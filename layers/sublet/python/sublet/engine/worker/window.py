@@ -15,7 +15,7 @@ from datetime import datetime
 
 from sublet.decisions.manager.choose_leases import ClaimReason
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.process_health import ShardReport
 from sublet.decisions.session.window import LeaseReport
 from sublet.engine.process_health import LeftBehind
 from sublet.engine.process_shared import NamedLocks, ProcessShared

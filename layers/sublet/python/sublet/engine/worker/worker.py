@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from sublet.decisions.manager.packing import WorkerItem
-from sublet.decisions.session.process_report import ShardReport
+from sublet.decisions.session.process_health import ShardReport
 from sublet.decisions.session.record_filter import RecordFilter
 from sublet.decisions.session.window import WindowReport, after_window
-from sublet.engine.calls.guard import CallGuard
+from sublet.engine.calls.call_limits import CallGuard
 from sublet.engine.control_watch import ControlWatch
 from sublet.engine.process_health import LeftBehind, ProcessHealth
 from sublet.engine.process_shared import Budget, NamedLocks, ProcessShared, QuietShards, StrayAggregates

@@ -21,6 +21,9 @@ GONE = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
 NO_SUCH_STACK = "ValidationError"
 NO_SUCH_DASHBOARD = frozenset({"ResourceNotFound", "ResourceNotFoundException", "DashboardNotFoundError"})
 
+BOOTSTRAP_STACK = "CDKToolkit"
+"""Of `cdk bootstrap`, with the bucket for the stack's files."""
+
 Resource = Mapping[str, Any]
 
 
@@ -40,6 +43,23 @@ def find(application: str, region: str | None, profile: str | None) -> Found:
     return Found(region, tables, dashboards[0] if dashboards else None, asked.has_dashboard(plain), level)
 
 
+def account_of(region: str | None, profile: str | None) -> str:
+    """The account's number. Raises CheckRefused, and AwsNotConfigured."""
+    try:
+        session = boto3.session.Session(profile_name=profile, region_name=region)
+        sts = clients.sts_client(session=session)
+    except NOT_CONFIGURED as problem:
+        raise not_configured(problem) from problem
+    with asking("sts:GetCallerIdentity"):
+        return str(sts.get_caller_identity()["Account"])
+
+
+def is_bootstrapped(region: str | None, profile: str | None) -> bool:
+    """Whether `cdk bootstrap` has run in the account and region. Raises CheckRefused, and AwsNotConfigured."""
+    session = boto3.session.Session(profile_name=profile, region_name=region)
+    return bool(_Account(session, BOOTSTRAP_STACK).own_resources())
+
+
 class _Account:
     def __init__(self, session: Any, stack: str) -> None:
         self._stack = stack
@@ -49,17 +69,20 @@ class _Account:
         self.region = str(self._dynamodb.meta.region_name)
 
     def own_resources(self) -> list[Resource]:
-        """Of the application's stack; none if it does not exist."""
+        return self._resources(self._stack)
+
+    def _resources(self, stack: str) -> list[Resource]:
+        """Empty if the stack does not exist."""
         with asking("cloudformation:ListStackResources"):
             try:
-                return list(_living(self._pages()))
+                return list(_living(self._pages(stack)))
             except ClientError as error:
                 if code_of(error) == NO_SUCH_STACK:
                     return []
                 raise
 
-    def _pages(self) -> Iterator[Resource]:
-        for page in self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=self._stack):
+    def _pages(self, stack: str) -> Iterator[Resource]:
+        for page in self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack):
             yield from page["StackResourceSummaries"]
 
     def table(self, name: str, own: list[Resource]) -> FoundTable:
@@ -72,7 +95,9 @@ class _Account:
         return FoundTable(True, self._stack if is_own else self._stack_of(name))
 
     def _stack_of(self, name: str) -> str | None:
-        """A stream of the same name may belong to another stack, which is then the one that CloudFormation names."""
+        """A stream of the same name may belong to another stack, which is then the one that CloudFormation names. It
+        names the first hundred resources of a stack, so the table may not be among them.
+        """
         with asking("cloudformation:DescribeStackResources"):
             try:
                 found = self._cloudformation.describe_stack_resources(PhysicalResourceId=name)["StackResources"]
@@ -80,7 +105,8 @@ class _Account:
                 if code_of(error) == NO_SUCH_STACK:
                     return None
                 raise
-        return next((str(each["StackName"]) for each in _living(found) if _is_table(each, name)), None)
+        named = dict.fromkeys(str(each["StackName"]) for each in found)
+        return next((stack for stack in named if any(_is_table(each, name) for each in self._resources(stack))), None)
 
     def has_dashboard(self, name: str) -> bool:
         with asking("cloudwatch:GetDashboard"):

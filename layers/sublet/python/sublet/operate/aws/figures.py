@@ -18,8 +18,9 @@ PERIODS = (
 """CloudWatch keeps figures of each length for this long."""
 QUERIES_MAX = 500
 """GetMetricData takes at most this many queries."""
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+MILLISECOND, MINUTE, HOUR = timedelta(milliseconds=1), timedelta(minutes=1), timedelta(hours=1)
 OF_AN_HOUR = {Metric.MILLIS_BEHIND_LATEST: "Maximum", Metric.BYTES: "Sum", Metric.LOST_LEASES: "Sum"}
+FAILED_EXECUTIONS = ("ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
 LATE = timedelta(minutes=3)
 """Kinesis' figures are complete after this."""
 
@@ -74,10 +75,25 @@ class CloudWatchFigures:
             {**{at: 0.0 for at, _ in lags}, **dict(lost)},
         )
 
+    def lags(
+        self, application: str, of: Sequence[tuple[str, str]], over: timedelta, each: timedelta
+    ) -> Mapping[datetime, timedelta]:
+        """See Inspection.lags. `of`: the dimensions of one shard or stream, or none."""
+        dimensions = (("application", application), *of)
+        series = Series(NAMESPACE, Metric.MILLIS_BEHIND_LATEST.value, dimensions, "Maximum")
+        (found,) = self._some([series], over, each)
+        return {at: millis * MILLISECOND for at, millis in found}
+
     def subscribed(self, stream: str, consumers: Sequence[str], over: timedelta) -> frozenset[str]:
         """Those of the stream's registered consumers that have begun a subscription. One lasts at most five minutes."""
         found = self.values([_of_consumer(stream, name) for name in consumers], over)
         return frozenset(name for name, values in zip(consumers, found, strict=True) if sum(values))
+
+    def last_failed_execution(self, state_machine: str, over: timedelta) -> datetime | None:
+        """The minute in which an execution last failed, timed out or was aborted."""
+        of = (("StateMachineArn", state_machine),)
+        found = self._by_time([Series("AWS/States", name, of) for name in FAILED_EXECUTIONS], over)
+        return max((at for values in found for at, value in values if value), default=None)
 
     def most_concurrent(self, over: timedelta) -> float:
         (most,) = self.values([Series("AWS/Lambda", "ConcurrentExecutions", (), "Maximum")], over)
@@ -102,9 +118,11 @@ class CloudWatchFigures:
             found += self._some(metrics[start : start + QUERIES_MAX], over)
         return found
 
-    def _some(self, metrics: Sequence[Series], over: timedelta) -> list[list[tuple[datetime, float]]]:
+    def _some(
+        self, metrics: Sequence[Series], over: timedelta, each: timedelta = MINUTE
+    ) -> list[list[tuple[datetime, float]]]:
         until = (self._now - LATE).replace(second=0, microsecond=0)  # CloudWatch counts minutes from the StartTime
-        period = next(period for kept, period in PERIODS if over + LATE <= kept)
+        period = max(each, next(period for kept, period in PERIODS if over + LATE <= kept))
         values: dict[str, list[tuple[datetime, float]]] = {f"m{index}": [] for index in range(len(metrics))}
         pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
             StartTime=until - over,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,14 @@ from sublet.aws import clients
 from sublet.aws.clients import MACHINE, Connection
 from sublet.aws.configuration_errors import NOT_CONFIGURED, credentials_refused, not_configured
 from sublet.aws.faults import ACCESS_DENIED, CONDITION_FAILED, CONNECTION_FAILED, code_of
+from sublet.aws.metrics import shard_dimensions
 from sublet.aws.tables import sightings
 from sublet.decisions.streams.chosen_streams import of_one_stream
 from sublet.errors import CheckRefused
+from sublet.metric_names import Attribute
 from sublet.operate.aws.figures import CloudWatchFigures
 from sublet.operate.aws.role_permissions import PROMPT, WINDOW, functions_of, lacking, roles_of
-from sublet.operate.aws.waiting_set_aside import waiting_set_aside
+from sublet.operate.aws.waiting_set_aside import first_set_aside, waiting_set_aside
 from sublet.operate.rules.examination import (
     DeployedAlarm,
     Executions,
@@ -34,7 +36,7 @@ from sublet.operate.rules.examination import (
 )
 from sublet.operate.rules.last_hour import RecordedHour
 from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 from sublet.protocol.lease_attributes import LEASE_KEY
 from sublet.protocol.stream_identity import StreamArn
 from sublet.settings import Settings
@@ -42,14 +44,20 @@ from sublet.system.clock import SystemClock
 
 NO_SUCH_ROW = "sublet doctor"
 """The key of a row that exists in no table."""
-STATE_MACHINE = "{application}-lease-workers"
-"""The construct gives its state machine this name."""
+STATE_MACHINE, EXPRESS_STATE_MACHINE = "{application}-lease-workers", "{application}-express-workers"
+"""The construct gives its state machine one of these names, by its type."""
 DRY_RUN_ANSWER = "DryRunOperationException"
 """Kinesis' reply to a call with DryRun that would have been allowed."""
 HOUR = timedelta(hours=1)
 FAILURES = ("FAILED", "TIMED_OUT", "ABORTED")
 
+AWS_KEY_OF_TOPICS = "alias/aws/sns"
+"""Its policy cannot be changed, and lets no other service publish to a topic ("Securing Amazon SNS data with
+server-side encryption" in the SNS Developer Guide)."""
 QUOTED = re.compile(r"'([^']*)'")
+"""Values in an expression of metric math or Metrics Insights."""
+SELECTED = re.compile(r'="([^"]*)"')
+"""Values in a PromQL query's selectors."""
 """Finds the dimension values in an alarm's Metrics Insights query: WHERE application = 'orders'."""
 
 
@@ -111,6 +119,14 @@ class AwsInspection:
     def last_hour(self) -> RecordedHour:
         with asking("cloudwatch:GetMetricData"):
             return self._figures.last_hour(self._settings.application)
+
+    def lags(
+        self, over: timedelta, each: timedelta, lease_key: str | None = None, stream: str | None = None
+    ) -> Mapping[datetime, timedelta]:
+        part = () if stream is None else ((Attribute.STREAM.value, stream),)
+        with asking("cloudwatch:GetMetricData"):
+            of = part if lease_key is None else shard_dimensions(lease_key)
+            return self._figures.lags(self._settings.application, of, over, each)
 
     def throttled(self, over: timedelta) -> ThrottledCounts:
         with asking("cloudwatch:GetMetricData"):
@@ -174,10 +190,11 @@ class AwsInspection:
         return False
 
     def deployed_roles(self) -> DeployedRoles | None:
-        machine = self._state_machine
         with asking("states:DescribeStateMachine"):
-            functions = functions_of(clients.stepfunctions_client(), machine)
-        if functions is None:
+            client = clients.stepfunctions_client()
+            found = ((each, functions_of(client, each)) for each in self._state_machines)
+            machine, functions = next(((arn, states) for arn, states in found if states is not None), (None, None))
+        if machine is None or functions is None:
             return None
         if not {WINDOW, PROMPT} <= functions.keys():
             raise CheckRefused(
@@ -204,7 +221,11 @@ class AwsInspection:
     def subscribers(self, topic_arn: str) -> Subscribers:
         with asking("sns:GetTopicAttributes"):
             found = self._sns.get_topic_attributes(TopicArn=topic_arn)["Attributes"]
-            return Subscribers(int(found["SubscriptionsConfirmed"]), int(found["SubscriptionsPending"]))
+            return Subscribers(
+                int(found["SubscriptionsConfirmed"]),
+                int(found["SubscriptionsPending"]),
+                is_shut=found.get("KmsMasterKeyId", "").endswith(AWS_KEY_OF_TOPICS),
+            )
 
     def consumers(self) -> Sequence[RegisteredConsumer]:
         with asking("kinesis:ListStreamConsumers"):
@@ -231,13 +252,18 @@ class AwsInspection:
         return self._arn
 
     @property
-    def _state_machine(self) -> str:
+    def _state_machines(self) -> tuple[str, str]:
+        """The ARN that the application's Standard state machine would have, and that of an Express one."""
         stream = StreamArn.parse(self._known_arn)
-        name = STATE_MACHINE.format(application=self._settings.application)
-        return f"arn:{stream.partition}:states:{stream.region}:{stream.account}:stateMachine:{name}"
+        prefix = f"arn:{stream.partition}:states:{stream.region}:{stream.account}:stateMachine:"
+        standard, express = (
+            prefix + name.format(application=self._settings.application)
+            for name in (STATE_MACHINE, EXPRESS_STATE_MACHINE)
+        )
+        return standard, express
 
     def executions(self) -> Executions | None:
-        machine = self._state_machine
+        machine, express = self._state_machines
         stepfunctions: Any = clients.stepfunctions_client()
         with asking("states:ListExecutions"):
             try:
@@ -254,8 +280,16 @@ class AwsInspection:
             except ClientError as error:
                 if code_of(error) != "StateMachineDoesNotExist":
                     raise
-                return None
+                return self._express_executions(express)
         return Executions(len(running["executions"]), max(ended, default=None))
+
+    def _express_executions(self, machine: str) -> Executions | None:
+        """Step Functions lists no Express executions; CloudWatch knows when one failed."""
+        with asking("states:DescribeStateMachine"):
+            if functions_of(clients.stepfunctions_client(), machine) is None:
+                return None
+        with asking("cloudwatch:GetMetricData"):
+            return Executions(None, self._figures.last_failed_execution(machine, HOUR))
 
     def concurrency(self) -> QuotaUsage:
         client = clients.lambda_client(*self._connection)
@@ -265,10 +299,12 @@ class AwsInspection:
             return QuotaUsage(self._figures.most_concurrent(HOUR), limit)
 
     def set_aside(self, destination: str) -> SetAsideWaiting:
-        service = destination.split(":")[2]
-        actions = {"sqs": "sqs:GetQueueAttributes", "s3": "s3:ListBucket"}
-        with asking(actions.get(service, service)):
+        with asking("sqs:GetQueueAttributes" if ":sqs:" in destination else "s3:ListBucket"):
             return waiting_set_aside(destination, self._figures)
+
+    def set_aside_batches(self, destination: str, most: int, *, receives: bool) -> SetAsideBatches | None:
+        with asking("sqs:ReceiveMessage" if ":sqs:" in destination else "s3:ListBucket"):
+            return first_set_aside(destination, self._settings.application, most, receives=receives)
 
 
 def _alarm(item: Mapping[str, Any]) -> DeployedAlarm:
@@ -276,11 +312,12 @@ def _alarm(item: Mapping[str, Any]) -> DeployedAlarm:
     metrics = [item, *(each.get("MetricStat", {}).get("Metric", {}) for each in queries)]
     dimensions = [dimension["Value"] for metric in metrics for dimension in metric.get("Dimensions") or ()]
     quoted = [text for each in queries for text in QUOTED.findall(each.get("Expression", ""))]
+    selected = SELECTED.findall(item.get("EvaluationCriteria", {}).get("PromQLCriteria", {}).get("Query", ""))
     return DeployedAlarm(
         item["AlarmName"],
         item.get("StateUpdatedTimestamp"),
         item.get("StateReason", ""),
-        frozenset([*dimensions, *quoted]),
+        frozenset([*dimensions, *quoted, *selected]),
         rings=item["StateValue"] == "ALARM",
         actions=tuple(item.get("AlarmActions", ())) if item.get("ActionsEnabled", True) else (),
         rule=item.get("AlarmRule", ""),

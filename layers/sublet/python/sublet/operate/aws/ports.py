@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 class CommandPorts(Ports):
     """Takes `made` as they are, so that `dataclasses.replace` works. A command neither reports itself as a worker nor
-    reads by pushes or decodes a record, and its sightings port says that there is no table instead of making one.
+    reads by pushes, decodes a record or traces calls, and its sightings port says that there is no table instead of
+    making one.
     """
 
     def __init__(self, settings: Settings | None = None, **made: Any) -> None:
@@ -50,6 +51,7 @@ class CommandPorts(Ports):
     reports = None
     pushes = None
     schemas = None
+    traces = None
 
     def _connect(self) -> DynamoDBClient:
         return self._dynamodb

@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from sublet.aws.faults import code_of
-from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed
+from sublet.operate.rules.role_needs import DeployedRoles, PermissionNeed, sends_metrics
 
 WINDOW, PROMPT = "RunWindow", "PromptLeaseManager"
 """The states in which the construct's state machine calls the lease worker and the lease manager."""
@@ -40,10 +40,9 @@ def _calls(part: object) -> Iterator[tuple[str, str]]:
 
 
 def roles_of(client: Any, functions: Mapping[str, str], state_machine: str) -> DeployedRoles:
-    manager, worker = (
-        client.get_function_configuration(FunctionName=functions[state])["Role"] for state in (PROMPT, WINDOW)
-    )
-    return DeployedRoles(state_machine, manager, worker)
+    manager, worker = (client.get_function_configuration(FunctionName=functions[state]) for state in (PROMPT, WINDOW))
+    variables = worker.get("Environment", {}).get("Variables", {})  # missing if their key may not be used
+    return DeployedRoles(state_machine, manager["Role"], worker["Role"], sends_metrics(variables))
 
 
 def lacking(iam: Any, role: str, needs: Sequence[PermissionNeed]) -> Sequence[str]:

@@ -1,7 +1,9 @@
-"""How much waits in a failure destination, since when, and when it is deleted."""
+"""What waits in a failure destination: how much, since when, when it is deleted, and the first batches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +11,12 @@ from botocore.exceptions import ClientError
 
 from sublet.aws import clients
 from sublet.aws.faults import code_of
+from sublet.aws.set_aside.failure_destinations import set_aside_store
+from sublet.aws.set_aside.sqs_messages import batch_in
 from sublet.operate.aws.figures import CloudWatchFigures
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
-from sublet.protocol.failure_document import OBJECT_SUFFIX
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
+from sublet.ports import HeldBack, KeptBatch
+from sublet.protocol.failure_document import OBJECT_SUFFIX, SetAsideBatch, application_of_key
 from sublet.system.clock import SystemClock
 
 DAY = timedelta(days=1)
@@ -27,6 +32,46 @@ def waiting_set_aside(arn: str, figures: CloudWatchFigures) -> SetAsideWaiting:
         bucket, _, prefix = resource.partition("/")
         return _in_folder(bucket, prefix.strip("/"))
     return SetAsideWaiting(0)
+
+
+def first_set_aside(arn: str, application: str, most: int, *, receives: bool) -> SetAsideBatches | None:
+    """Reads the first batches of an application, `most` at most. Raises DestinationRefused and boto3's errors."""
+    service, region, account, resource = arn.split(":", 5)[2:]
+    if service == "sqs":
+        return _batches(_received(region, account, resource, most), application, most) if receives else None
+    store = set_aside_store(arn)
+    if store is None:
+        return None
+    with closing(store.kept(application)) as kept:
+        return _batches(kept, application, most)
+
+
+def _received(region: str, account: str, name: str, most: int) -> Iterable[KeptBatch]:
+    """Receives messages once, and hides none of them from others."""
+    sqs: Any = clients.sqs_client(region)
+    url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
+    reply = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=most, VisibilityTimeout=0, WaitTimeSeconds=1)
+    kept = [batch_in(each["Body"], each["MessageId"], each["ReceiptHandle"]) for each in reply.get("Messages", ())]
+    return sorted(kept, key=lambda each: (each.batch is not None, each.batch and each.batch.place))
+
+
+def _batches(kept: Iterable[KeptBatch | HeldBack], application: str, most: int) -> SetAsideBatches:
+    batches: dict[str, SetAsideBatch] = {}
+    unreadable: list[str] = []
+    foreign = 0
+    for each in kept:
+        if isinstance(each, HeldBack):
+            continue
+        of = application_of_key(each.name) if each.batch is None else each.batch.application
+        if of not in (None, application):
+            foreign += 1
+        elif each.batch is None:
+            unreadable.append(each.problem)
+        else:
+            batches[each.batch.identity] = each.batch
+        if len(batches) + len(unreadable) >= most:
+            break
+    return SetAsideBatches(tuple(batches.values()), tuple(unreadable), foreign)
 
 
 def _in_queue(region: str, account: str, name: str, figures: CloudWatchFigures) -> SetAsideWaiting:

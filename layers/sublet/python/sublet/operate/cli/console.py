@@ -18,16 +18,18 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import HarmlessLines
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import HarmlessLines
 from sublet.errors import SettingsError, SubletError
+from sublet.operate.cli.console_proxy import add_proxy, proxy_of
 from sublet.operate.cli.options.decoding import add_decoding, decoding
 from sublet.operate.cli.options.operated import operated
 from sublet.settings import DEFINITIONS
 
 if TYPE_CHECKING:
-    from sublet.operate.console.access import SignIn
     from sublet.operate.console.applications import ConsoleRedriver, OpenApplication, SetAsidePlace
+    from sublet.operate.console.browser_sessions import SignIn
+    from sublet.operate.console.console_parts import Console
     from sublet.operate.inspection import Inspection
     from sublet.operate.rules.hot_shards import HotShard
     from sublet.ports import Ports
@@ -48,7 +50,11 @@ A table of KCL does not name its stream: give it as APPLICATION=STREAM to see it
 The page is read-only without --allow-changes. With --handler it can also redrive what the application has set aside,
 which calls your handler in this process. It listens on this machine alone, and the printed link lets in one browser,
 once; press Enter for another link. With --address, anyone who can reach that address may try to sign in, so it requires
---token; put a proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback."""
+--token; put a proxy with TLS in front of it, or better, use an SSH tunnel to the console on loopback.
+
+For a team, put it behind a proxy that signs people in, such as oauth2-proxy, and name the header with which the proxy
+says who they are: --trust-header. A request counts only if it comes from the proxy's address (--trusted-proxy) and has
+the secret of --proxy-secret-file. Everybody looks; with --allow-changes, those of --may-move may change something."""
 
 EXAMPLES = """\
 examples:
@@ -57,7 +63,9 @@ examples:
   sublet console orders-audit=orders --allow-changes
   sublet console orders-audit=orders --decode glue
   sublet console orders-audit=orders --allow-changes --handler orders:handle
-  sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com"""
+  sublet console --address 0.0.0.0 --token @token.txt --host-name console.example.com
+  sublet console --trust-header X-Forwarded-Email --proxy-secret-file token.txt --host-name console.example.com \\
+      --allow-changes --may-move ada@example.com"""
 
 LISTED_FOR = timedelta(minutes=5)
 PORT = 8470
@@ -93,6 +101,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a name under which browsers reach it; may be repeated",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
+    add_proxy(parser)
 
 
 def port(text: str) -> int:
@@ -110,17 +119,19 @@ def run_console(options: Namespace) -> int:
     from sublet import __version__
     from sublet.aws.account import AwsAccount
     from sublet.operate.cli.options.operated import operator
-    from sublet.operate.console.access import SignIn
+    from sublet.operate.console.browser_sessions import SignIn
+    from sublet.operate.console.console_parts import Console
     from sublet.operate.console.hosts import is_loopback
-    from sublet.operate.console.page_parts import Console
     from sublet.operate.console.plans import ChangePlans
     from sublet.operate.console.server import listen, serve
     from sublet.operate.console.watching import ApplicationWatcher
 
-    token = token_of(options.token)
-    if token is None and not is_loopback(options.address):
+    token, proxy = token_of(options.token), proxy_of(options)
+    if token is None and proxy is None and not is_loopback(options.address):
         raise SettingsError(
-            "address", options.address, "an address of this machine, such as 127.0.0.1; any other needs --token"
+            "address",
+            options.address,
+            "an address of this machine, such as 127.0.0.1; any other needs --token or --trust-header",
         )
     _log_to_standard_error()
     looking = decoding(options, os.environ)
@@ -139,6 +150,7 @@ def run_console(options: Namespace) -> int:
         operator(),
         __version__,
         looking.decode if looking.is_stated else None,
+        proxy,
     )
     applications.names()  # so that problems with the account show in the terminal, not on the page
     with_browser = not options.no_browser and sys.stdout.isatty()
@@ -146,7 +158,7 @@ def run_console(options: Namespace) -> int:
         console,
         listen(options.address, options.port),
         frozenset(name.lower() for name in options.host_names),
-        lambda origin: _say(origin, console.access, with_browser=with_browser),
+        lambda origin: _say(origin, console, with_browser=with_browser),
     )
     return 0
 
@@ -182,7 +194,7 @@ def _stated(application: str, stream: str | None, options: Namespace | None) -> 
 
 def token_of(text: str | None) -> str | None:
     """Returns the token. Raises SettingsError, whose text never contains the token."""
-    from sublet.operate.console.access import TOKEN_LENGTH_MIN
+    from sublet.operate.console.browser_sessions import TOKEN_LENGTH_MIN
 
     if text is not None and text.startswith("@"):
         try:
@@ -202,7 +214,11 @@ def named(texts: Sequence[str]) -> Mapping[str, str | None]:
     return {application: stream or None for application, _, stream in pairs}
 
 
-def _say(origin: str, access: SignIn, *, with_browser: bool) -> None:
+def _say(origin: str, console: Console, *, with_browser: bool) -> None:
+    access = console.access
+    if console.proxy is not None:
+        print(f"The console answers the proxy at {origin}\nCtrl-C ends it.", flush=True)
+        return
     link = f"{origin}/open?link={access.new_link()}"
     print(f"The console is at {link}\nCtrl-C ends it; Enter prints another link.", flush=True)
     if with_browser:
@@ -259,10 +275,13 @@ class AwsApplications:
             return self._listed
 
     def open(self, name: str) -> OpenApplication | None:
+        from sublet.aws import clients
+        from sublet.operate.aws.change_audit import DynamoDbChangeAudit
         from sublet.operate.aws.inspection import AwsInspection
         from sublet.operate.cli.options.looking import with_sightings_if_there
-        from sublet.operate.cli.positions.snapshots import snapshot_store
+        from sublet.operate.cli.positions.snapshots import SnapshotFiles, snapshot_store
         from sublet.operate.console.applications import OpenApplication
+        from sublet.operate.console.change_audit import MemoryChangeAudit
         from sublet.protocol.stream_identity import StreamArn
         from sublet.reading.several_streams import streams_read
 
@@ -276,6 +295,11 @@ class AwsApplications:
         inspection = AwsInspection(settings, None if known is None else known.arn)
         aside = set_aside_place(settings, ports, inspection)
         snapshots = snapshot_store(settings)
+        audit = (
+            MemoryChangeAudit()
+            if isinstance(snapshots, SnapshotFiles)
+            else DynamoDbChangeAudit(clients.dynamodb_client, settings.sightings_table)
+        )
         return OpenApplication(
             name,
             named,
@@ -288,6 +312,7 @@ class AwsApplications:
             self.redriver,
             partial(verdicts, settings, ports, self.account) if named or several else None,
             several,
+            audit,
         )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 from sublet.command_line.command import Command
 from sublet.errors import AwsNotConfigured, CheckRefused, SettingsError, SubletError
+from sublet.operate.rules.local_aws import EMULATED, LocalDeployment, by_address, local_deployment, local_endpoint
 
 DESCRIPTION = """\
 {does} a lease manager and lease workers on Lambda, in a stack named sublet-<application>. Paths are relative to this
@@ -33,7 +36,10 @@ LOOKS = """
 stack: a process, or an earlier stack, has left them. It says so, and --set existing_lease_table=true (or false) and
 existing_sightings_table decide otherwise. A new stack has monitoring=lean, and one that exists keeps what it has,
 unless you --set monitoring=lean, full or none. Without permission to look it says what it cannot know, and goes on,
-with monitoring=full."""
+with monitoring=full.
+
+To the AWS of this machine (AWS_ENDPOINT_URL on loopback, as `make local` prints it), it also bootstraps, deploys as the
+caller and for this machine's architecture, asks nothing, and leaves out what emulators refuse. It says so."""
 
 EXAMPLES = """\
 example:
@@ -51,6 +57,10 @@ OPTIONS = {
 }
 
 ARN_PARTS = 6
+ANY_APP = "import aws_cdk; app = aws_cdk.App(); aws_cdk.Stack(app, 'any'); app.synth()"
+"""For `cdk bootstrap`, which runs an app with a stack, and otherwise that of a cdk.json in this folder."""
+DEFAULT_REGION = "us-east-1"
+"""The CDK's, where nothing names another."""
 CONSUMER = "consumer"
 """The default of the context key `stack`."""
 
@@ -108,8 +118,15 @@ def run_cdk(options: Namespace) -> int:
         _require_cdk()
         command = [sys.executable, "-m", "sublet_cdk.plain", folder]
         return subprocess.run(command, check=False, env=plain_environment(options, os.environ)).returncode  # noqa: S603 -- as below
-    adopted = _adopted(options) if options.verb == "deploy" else {}
-    return subprocess.run(cdk_command(options, adopted), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
+    if options.verb != "deploy":
+        return subprocess.run(cdk_command(options), check=False).returncode  # noqa: S603 -- the user's own arguments, without a shell
+    local = _local(options)
+    adopted = {**_adopted(options), **(local.context if local else {})}
+    command = [*cdk_command(options, adopted), *(local.options if local else ())]
+    environment = {**os.environ, **(by_address(os.environ) if local else {})}
+    if local and (refused := _bootstrapped(options, environment)):
+        return refused
+    return subprocess.run(command, check=False, env=environment).returncode  # noqa: S603 -- as above
 
 
 def plain_environment(options: Namespace, environment: Mapping[str, str]) -> dict[str, str]:
@@ -134,13 +151,18 @@ def cdk_command(options: Namespace, adopted: Mapping[str, str] | None = None) ->
     # All in one key: a cdk.json in this folder may have other keys, for another app.
     context = ("--context", f"{COMMAND_LINE}={json.dumps(given)}")
     return [
-        *(_npx(), "--yes", "--package", f"aws-cdk@{options.cdk_version}", "cdk"),
+        *_cdk(options),
         options.verb,
         "--app",
         app,
         *context,
         *options.cdk,
     ]
+
+
+def _cdk(options: Namespace) -> list[str]:
+    """The CDK's command line, without its arguments."""
+    return [_npx(), "--yes", "--package", f"aws-cdk@{options.cdk_version}", "cdk"]
 
 
 def _context(options: Namespace) -> dict[str, str]:
@@ -174,6 +196,46 @@ def _adopted(options: Namespace) -> Mapping[str, str]:
     for line in adopted.why:
         print(f"sublet: {line}", file=sys.stderr)
     return adopted.context
+
+
+def _local(options: Namespace) -> LocalDeployment | None:
+    """How to deploy to an AWS on this machine: says it. None for any other AWS."""
+    endpoint, given = local_endpoint(os.environ), _context(options)
+    if endpoint is None:
+        return None
+    _npx()  # before any call
+    from sublet.operate.aws.deployed import account_of
+
+    try:
+        account = account_of(region_of(given, os.environ), profile_of(options.cdk))
+    except (CheckRefused, AwsNotConfigured) as refused:
+        raise CannotDeploy(f"AWS is to be on this machine, at {endpoint}, and does not answer: {refused}") from refused
+    if account not in EMULATED:
+        said = f"the account {account} at {endpoint} may be a real one: deployed as any other"
+        print(f"sublet: {said}", file=sys.stderr)
+        return None
+    local = local_deployment(given, options.cdk, platform.machine())
+    print(f"sublet: AWS is on this machine, at {endpoint}. It deploys", file=sys.stderr)
+    for line in local.why:
+        print(f"sublet:   {line}", file=sys.stderr)
+    return local
+
+
+def _bootstrapped(options: Namespace, environment: Mapping[str, str]) -> int:
+    """Bootstraps the AWS on this machine if nobody has: 0, or the exit code of the CDK's command line."""
+    from sublet.operate.aws.deployed import account_of, is_bootstrapped
+
+    region, profile = region_of(_context(options), environment), profile_of(options.cdk)
+    if is_bootstrapped(region, profile):
+        return 0
+    region = region or environment.get("AWS_DEFAULT_REGION", DEFAULT_REGION)
+    place = f"aws://{account_of(region, profile)}/{region}"
+    print(f"sublet: cdk bootstrap {place}, once", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="sublet-bootstrap-") as output:
+        nothing = ("--app", shlex.join([sys.executable, "-c", ANY_APP]), "--output", output)
+        named = ("--profile", profile) if profile else ()
+        command = [*_cdk(options), "bootstrap", place, *nothing, *named]
+        return subprocess.run(command, check=False, env=environment).returncode  # noqa: S603 -- as above
 
 
 def region_of(given: Mapping[str, str], environment: Mapping[str, str]) -> str | None:

@@ -14,7 +14,7 @@ GROUPS: program.Groups = {
         "run": "sublet.command_line.run:COMMAND",
         "deploy": "sublet.operate.cli.deploy:DEPLOY",
         "synth": "sublet.operate.cli.deploy:SYNTH",
-        "pipeline": "sublet.spark.pipeline.subcommand:COMMAND",
+        "pipeline": "sublet.spark.pipeline.command:COMMAND",
     },
     "see how an application stands": {
         "status": "sublet.operate.cli.monitor.status:COMMAND",
@@ -25,8 +25,11 @@ GROUPS: program.Groups = {
         "leases": "sublet.operate.cli.monitor.leases:COMMAND",
         "streams": "sublet.operate.cli.monitor.streams:COMMAND",
         "hot": "sublet.operate.cli.monitor.hot:COMMAND",
+        "lag": "sublet.operate.cli.monitor.lag:COMMAND",
         "history": "sublet.operate.cli.monitor.history:COMMAND",
+        "diff": "sublet.operate.cli.positions.diff:COMMAND",
         "cost": "sublet.operate.cli.monitor.cost:COMMAND",
+        "exporter": "sublet.operate.cli.monitor.exporter:COMMAND",
         "console": "sublet.operate.cli.console:COMMAND",
     },
     "read and write records": {

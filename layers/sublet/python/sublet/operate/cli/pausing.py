@@ -7,20 +7,19 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
-from sublet.errors import ControlRefused, LeaseTableNotFound, SettingsError
-from sublet.operate.cli.options.arguments import add_shards
+from sublet.command_line.terminal_text import printable
+from sublet.errors import ControlRefused, LeaseTableNotFound
+from sublet.operate.cli.options.arguments import add_shards, duration
 from sublet.operate.cli.options.one_stream import add_one_stream, shards_of
 from sublet.operate.cli.options.operated import operator
-from sublet.operate.cli.text.ordered_text import ordered_json, ordered_lines, progress_text
+from sublet.operate.cli.text.pause_text import ordered_json, ordered_lines, progress_text
 from sublet.operate.formatting import time_text
 from sublet.settings import DEFINITIONS
-from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.operate.pausing import ApplicationControl, OrderedPause
@@ -118,13 +117,6 @@ def _add_shared(parser: ArgumentParser) -> None:
     add_one_stream(parser)
     for name in ("application", "failover_time"):
         add_setting(parser, DEFINITIONS[name])
-
-
-def duration(text: str) -> timedelta:
-    try:
-        return parse_duration("duration", text)
-    except SettingsError as refused:
-        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
 
 
 def until(text: str) -> Callable[[datetime], datetime]:

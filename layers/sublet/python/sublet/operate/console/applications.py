@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Protocol
 
 from sublet.handler import Handler
+from sublet.operate.console.change_audit import ChangeAudit, MemoryChangeAudit
 from sublet.operate.inspection import Inspection
 from sublet.operate.rules.hot_shards import HotShard
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
@@ -50,6 +51,7 @@ class OpenApplication:
     heat        returns every open shard's verdict, as `sublet hot` gives it, the hottest first; raises SubletError.
                 None if it cannot be known
     inspection  asks CloudWatch for the figures of the stream and the application; None: they are not asked for
+    audit       keeps what people have changed through the console
     several     the names of the streams that are shown, if the application reads several
     """
 
@@ -64,6 +66,7 @@ class OpenApplication:
     redriver: ConsoleRedriver | None = None
     heat: Callable[[], Sequence[HotShard]] | None = None
     several: tuple[str, ...] = ()
+    audit: ChangeAudit = field(default_factory=MemoryChangeAudit)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -12,10 +12,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sublet.operate.console.access import SignIn
+from sublet.operate.console.browser_sessions import SignIn
 from sublet.operate.console.hosts import is_ours, name_of, port_of
+from sublet.operate.console.trusted_proxy import Refused, TrustedProxy
+from sublet.ports import Log
 
 WITHOUT_SESSION = ("/static/", "/open", "/sign-in")
+BESIDE_PROXY = ("/open", "/sign-in", "/sign-out")
+"""What has no meaning behind a proxy that signs people in and out."""
 READS = ("GET", "HEAD")
 
 HEADERS = {
@@ -34,12 +38,16 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The ASGI application in front of the console's own. `named`, `is_public`: see `is_ours`."""
+    """The ASGI application in front of the console's own. `named`, `is_public`: see `is_ours`. `proxy`: nobody but it
+    signs people in.
+    """
 
     app: ASGIApp
     access: SignIn
     named: Collection[str] = ()
     is_public: bool = False
+    proxy: TrustedProxy | None = None
+    log: Log | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -71,13 +79,33 @@ class Guard:
             )
         if request.method not in READS and not _is_same_origin(request, host):
             return PlainTextResponse("The request comes from another site.\n", HTTPStatus.FORBIDDEN)
+        state = request.scope.setdefault("state", {})
+        if self.proxy is not None:
+            return self._refusal_behind(self.proxy, request, state)
         session = self.access.session(request.cookies.get(cookie_of(request), ""))
-        request.scope.setdefault("state", {})["session"] = session
+        state["session"] = session
         if session is not None or request.url.path.startswith(WITHOUT_SESSION):
             return None
         if request.method in READS and "x-sublet-live" not in request.headers:
             return RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
         return PlainTextResponse("Sign in first.\n", HTTPStatus.UNAUTHORIZED)
+
+    def _refusal_behind(
+        self, proxy: TrustedProxy, request: Request, state: MutableMapping[str, object]
+    ) -> Response | None:
+        """Neither a cookie nor a link nor a token counts: what they let in would have no name."""
+        peer = None if request.client is None else request.client.host
+        person = proxy.person(peer, request.headers)
+        if isinstance(person, Refused):
+            if self.log is not None:
+                self.log.warning("console request refused", who=peer or "unknown", why=person.why)
+            return PlainTextResponse(
+                "This console answers only through its proxy, which signs you in.\n", HTTPStatus.FORBIDDEN
+            )
+        state["person"], state["session"] = person, self.access.session_of(person.name)
+        if request.url.path.startswith(BESIDE_PROXY):
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        return None
 
 
 def cookie_of(request: Request) -> str:

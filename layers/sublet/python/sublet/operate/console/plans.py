@@ -8,7 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from threading import Lock
 
+from msgspec import structs
+
 from sublet.errors import SubletError
+from sublet.operate.console.change_audit import ChangeAudit
+from sublet.operate.rules.change_audit import AuditEntry
 from sublet.ports import Clock, Log, Tasks
 
 KEPT = 100
@@ -73,11 +77,12 @@ class PreparedChange:
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
     """A change and how far it has come. `command`: does the same in a terminal. `tab`: the page on which the operator
-    asked for it. `said`: the outcome, or why it was refused.
+    asked for it. `by`: who did; what it keeps names them. `said`: the outcome, or why it was refused.
     """
 
     number: str
     application: str
+    by: str
     tab: str
     what: str
     command: str
@@ -108,10 +113,10 @@ class ChangePlans:
         return found if found is not None and found.application == application else None
 
     def begin(
-        self, application: str, tab: str, what: str, command: str, prepare: Callable[[], PreparedChange]
+        self, application: str, by: str, tab: str, what: str, command: str, prepare: Callable[[], PreparedChange]
     ) -> ChangePlan:
         """Starts planning in another task, and returns at once. `prepare` may raise SubletError."""
-        plan = ChangePlan(self._secret(), application, tab, what, command, self._clock.now())
+        plan = ChangePlan(self._secret(), application, by, tab, what, command, self._clock.now())
         with self._lock:
             self._plans[plan.number] = plan
             for number in list(self._plans)[:-KEPT]:
@@ -119,9 +124,9 @@ class ChangePlans:
         self._tasks.spawn(lambda: self._prepare(plan, prepare))
         return plan
 
-    def execute(self, plan: ChangePlan, who: str, done: Callable[[], None]) -> str:
+    def execute(self, plan: ChangePlan, who: str, done: Callable[[], None], audit: ChangeAudit) -> str:
         """Starts the change. Returns why it cannot start, or an empty text. Calls `done` at its end, whatever the
-        outcome.
+        outcome. A change that the audit cannot keep is not made.
         """
         with self._lock:
             now = self._plans.get(plan.number)
@@ -131,8 +136,14 @@ class ChangePlans:
                 return "This plan is too old. Make a new plan."
             running = replace(now, state=PlanState.RUNNING)
             self._plans[plan.number] = running
+        entry = AuditEntry(plan.number, self._clock.now(), who, plan.what, plan.command)
+        try:
+            audit.keep(entry)
+        except SubletError as problem:
+            self._keep(replace(running, state=PlanState.READY))
+            return f"Nothing was changed, because the change cannot be written down: {problem}"
         self._log.info("console change", application=plan.application, what=plan.what, who=who, command=plan.command)
-        self._tasks.spawn(lambda: self._run(running, who, done))
+        self._tasks.spawn(lambda: self._run(running, entry, done, audit))
         return ""
 
     def _prepare(self, plan: ChangePlan, prepare: Callable[[], PreparedChange]) -> None:
@@ -146,7 +157,7 @@ class ChangePlans:
             self._log.error("console plan failed", application=plan.application, what=plan.what, problem=kind)
         self._keep(ready)
 
-    def _run(self, plan: ChangePlan, who: str, done: Callable[[], None]) -> None:
+    def _run(self, plan: ChangePlan, entry: AuditEntry, done: Callable[[], None], audit: ChangeAudit) -> None:
         assert plan.prepared is not None
         ended = replace(plan, state=PlanState.FAILED, said="It ended unexpectedly: see the console's log.")
         try:
@@ -159,11 +170,18 @@ class ChangePlans:
                 "console change ended",
                 application=plan.application,
                 what=plan.what,
-                who=who,
+                who=entry.by,
                 state=ended.state.value,
                 said=ended.said,
             )
+            self._audit_end(entry, ended, audit)
             done()
+
+    def _audit_end(self, entry: AuditEntry, ended: ChangePlan, audit: ChangeAudit) -> None:
+        try:
+            audit.keep(structs.replace(entry, state=ended.state.value, said=ended.said))
+        except SubletError as problem:
+            self._log.warning("console audit not written", application=ended.application, problem=str(problem))
 
     def _keep(self, plan: ChangePlan) -> None:
         with self._lock:

@@ -99,7 +99,7 @@ _ENVIRONMENT = _environment()
 
 def page(request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: object) -> HTMLResponse:
     """Renders `<name>.html`, or only `<name>_live.html` if the script asks for the part that changes by itself."""
-    session = getattr(request.state, "session", None)
+    session, person = getattr(request.state, "session", None), getattr(request.state, "person", None)
     console, seen = request.app.state.console, context.get("seen")
     known = {
         **context,
@@ -107,6 +107,8 @@ def page(request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, *
         "stale": seen.stale_age(console.clock.now()) if isinstance(seen, ApplicationView) else None,
         "path": request.url.path,
         "signed_in": session is not None,
+        "person": person,
+        "may_change": console.allows_changes and (person is None or person.may_move),
         "form_key": "" if session is None else session.form_key,
         "form_key_field": KEY_FIELD,
     }

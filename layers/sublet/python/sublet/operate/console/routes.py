@@ -15,9 +15,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sublet.errors import SubletError
+from sublet.operate.console.console_parts import Console, NoSuchApplication
 from sublet.operate.console.forms import Form, posted
 from sublet.operate.console.guard import Guard
-from sublet.operate.console.page_parts import Console, NoSuchApplication
+from sublet.operate.console.leaving import noticing_leaves
 from sublet.operate.console.pages import (
     application,
     control,
@@ -31,6 +32,7 @@ from sublet.operate.console.pages import (
     sign_in,
     workers,
 )
+from sublet.operate.console.people import may_change
 from sublet.operate.console.rendering import FOLDER, problem
 
 Shows = Callable[[Console, Request], Response]
@@ -42,6 +44,10 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
 
     def shown(path: str, show: Shows) -> Route:
         return Route(path, partial(show, console), methods=["GET"])
+
+    def searched(path: str, show: Shows) -> Route:
+        """A route that may read for seconds: no longer than somebody waits for it."""
+        return Route(path, noticing_leaves(partial(show, console)), methods=["GET"])
 
     def changed(path: str, act: Does) -> Route:
         return Route(path, posted(partial(_allowed, console, act)), methods=["POST"])
@@ -61,7 +67,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
             shown("/a/{application}/shards/{shard}", shard.show),
             shown("/a/{application}/workers", workers.show),
             shown("/a/{application}/hash-keys", hash_keys.show),
-            shown("/a/{application}/records", records.show),
+            searched("/a/{application}/records", records.show),
             shown("/a/{application}/positions", positions.show),
             sent("/a/{application}/positions/seek", positions.plan_a_seek),
             sent("/a/{application}/positions/undo", positions.plan_an_undo),
@@ -85,7 +91,7 @@ def console_app(console: Console, named: Collection[str] = (), *, is_public: boo
         },
     )
     app.state.console = console
-    return Guard(app, console.access, named, is_public)
+    return Guard(app, console.access, named, is_public, console.proxy, console.log)
 
 
 def _allowed(console: Console, act: Does, request: Request, form: Form) -> Response:
@@ -95,6 +101,13 @@ def _allowed(console: Console, act: Does, request: Request, form: Form) -> Respo
             HTTPStatus.FORBIDDEN,
             "This console is read-only",
             "Start it with --allow-changes, or run the command that the plan shows.",
+        )
+    if not may_change(console, request):
+        return problem(
+            request,
+            HTTPStatus.FORBIDDEN,
+            "You may look, and change nothing",
+            "The console was started without your name among those who may: --may-move, or --may-move-group.",
         )
     return act(console, request, form)
 

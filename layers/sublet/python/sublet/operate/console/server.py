@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import uvicorn
 
 from sublet.errors import SettingsError
+from sublet.operate.console.console_parts import Console
 from sublet.operate.console.hosts import is_loopback
-from sublet.operate.console.page_parts import Console
 from sublet.operate.console.routes import console_app
 
 GRACE_SECONDS = 2
@@ -45,6 +45,7 @@ def server_of(console: Console, listening: socket.socket, named: Collection[str]
             log_level=logging.WARNING,
             access_log=False,  # it would contain the link
             server_header=False,
+            proxy_headers=False,  # anybody on this machine could name another address, or pass for the proxy
             lifespan="off",
             timeout_graceful_shutdown=GRACE_SECONDS,
             limit_concurrency=100,

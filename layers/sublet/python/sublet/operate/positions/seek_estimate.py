@@ -173,13 +173,20 @@ def with_samples(estimate: SeekEstimate, moves: Sequence[LeaseMove], ports: Port
 def _count(shard_id: str, known: MoveEstimate, ports: Ports) -> int | None:
     if known.since is None or known.until is None:
         return None
-    if known.since >= known.until:
+    return records_between(shard_id, known.since, known.until, ports)
+
+
+def records_between(shard_id: str, since: datetime, until: datetime, ports: Ports) -> int | None:
+    """About how many records of the shard arrived in this time, by a page at each end of it; None if the shard does not
+    answer. Raises what Stream raises, except transient errors.
+    """
+    if since >= until:
         return 0
-    first = _sample(shard_id, known.since, ports)
-    if first is None or first.reaches(known.until):
-        return records_in(known.since, known.until, first, None)
-    second = _sample(shard_id, second_start(known.since, known.until), ports)
-    return records_in(known.since, known.until, first, second)
+    first = _sample(shard_id, since, ports)
+    if first is None or first.reaches(until):
+        return records_in(since, until, first, None)
+    second = _sample(shard_id, second_start(since, until), ports)
+    return records_in(since, until, first, second)
 
 
 def _sample(shard_id: str, start: datetime, ports: Ports) -> Sample | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sublet.command_line.harmless import printable
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.plurals import counted
 from sublet.operate.formatting import age_text
 from sublet.operate.rules.seek_estimate import NO_TIME, CatchUp, CountedBy, EstimateTotal, MoveEstimate, SeekEstimate

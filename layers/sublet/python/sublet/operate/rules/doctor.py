@@ -53,7 +53,7 @@ class Check(StrEnum):
 
 class Finding(Struct, frozen=True):
     """What was found, and what to do (`then`), in a sentence each. `where`: a shard, a table or an alarm; empty: the
-    application. `stream`: in an application of several, the one that is meant; empty: all.
+    application. `stream`: in an application of several, the one that is meant; empty: all. `details`: lines below it.
     """
 
     check: Check
@@ -62,6 +62,7 @@ class Finding(Struct, frozen=True):
     where: str = ""
     then: str = ""
     stream: str = ""
+    details: tuple[str, ...] = ()
 
 
 class RuleFinding(Struct, frozen=True):
@@ -71,6 +72,7 @@ class RuleFinding(Struct, frozen=True):
     what: str
     where: str = ""
     then: str = ""
+    details: tuple[str, ...] = ()
 
 
 class DoctorRule(Struct, frozen=True):
@@ -123,7 +125,7 @@ def _of(rule: DoctorRule, examined: Examination, said: dict[str, Check]) -> Iter
         return
     for each in rule.judge(*values):
         said.setdefault(each.what, rule.check)
-        yield Finding(rule.check, each.severity, each.what, each.where, each.then)
+        yield Finding(rule.check, each.severity, each.what, each.where, each.then, details=each.details)
 
 
 def well(what: str) -> RuleFinding:

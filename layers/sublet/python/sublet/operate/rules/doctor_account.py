@@ -20,7 +20,7 @@ from sublet.operate.rules.examination import (
     Volume,
 )
 from sublet.operate.rules.prices import fan_out
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting, set_aside_text
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting, batch_lines, set_aside_text
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import (
     AccountInfo,
@@ -151,9 +151,13 @@ def executions(found: Executions | None, at: datetime) -> Iterator[RuleFinding]:
     if found.failed_at is not None and at - found.failed_at <= FAILED_LATELY:
         yield warning(
             f"an execution of the lease workers failed at {found.failed_at:%Y-%m-%dT%H:%M:%SZ}",
-            "Its leases wait for the next tick. Look at the execution's history, and the lease worker's log.",
+            "Its leases wait for the next tick. Look at the execution's history (of an Express one: its log), and the "
+            "lease worker's log.",
         )
-    if found.running >= NEAR * OPEN_EXECUTIONS:
+    if found.running is None:
+        if found.failed_at is None:
+            yield well("the state machine is an Express one, and no execution failed in the last hour")
+    elif found.running >= NEAR * OPEN_EXECUTIONS:
         yield bad(f"{found.running:,} are running, of {OPEN_EXECUTIONS:,} that an account may have", "Stop some.")
     else:
         yield well(f"{found.running:,} are running")
@@ -191,12 +195,19 @@ def alarms(deployed: Sequence[DeployedAlarm], application: str, stream: str) -> 
 
 def subscribers(found: Mapping[str, Subscribers]) -> Iterator[RuleFinding]:
     """Of the topics that the application's alarms notify. Another action, such as a function, is not asked about."""
+    shut = [arn for arn, each in found.items() if each.is_shut]
+    for arn in shut:
+        yield bad(
+            "CloudWatch cannot publish to the alarms' topic: it is encrypted with alias/aws/sns, which is AWS' own",
+            "Encrypt it with a key whose policy lets CloudWatch use it.",
+            arn,
+        )
     unheard = {arn: each for arn, each in found.items() if not each.confirmed}
     for arn, each in unheard.items():
         pending = f"{each.pending} are not confirmed yet" if each.pending else "there is none"
         then = "Click the link in the mail that AWS has sent." if each.pending else "Subscribe an address to it."
         yield warning(f"no subscription of the alarms' topic reaches anybody: {pending}", then, arn)
-    if not unheard:
+    if not unheard and not shut:
         yield well(f"of {len(found)} topics, each has one" if found else "the alarms notify no topic")
 
 
@@ -225,7 +236,7 @@ def _concerns(alarm: DeployedAlarm, application: str, stream: str) -> bool:
     )
 
 
-def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[RuleFinding]:
+def set_aside(waiting: SetAsideWaiting | None, found: SetAsideBatches | None, at: datetime) -> Iterator[RuleFinding]:
     if waiting is None:
         yield well("no failure destination was given; --on-failure asks one")
         return
@@ -234,7 +245,15 @@ def set_aside(waiting: SetAsideWaiting | None, at: datetime) -> Iterator[RuleFin
         yield well(text)
         return
     is_last = left is not None and left <= FORGOTTEN_NEXT
-    yield (bad if is_last else warning)(text, "`sublet redrive` passes them to the handler again.")
+    then = "`sublet redrive --dry-run` shows all of them; `sublet redrive` gives them to the handler again."
+    if found is None:
+        then = f"With --show-set-aside, doctor shows the first ten. {then}"
+    yield RuleFinding(
+        Severity.BAD if is_last else Severity.WARNING,
+        text,
+        then=then,
+        details=() if found is None else batch_lines(found, waiting),
+    )
 
 
 RULES = (
@@ -248,6 +267,6 @@ RULES = (
     DoctorRule(Check.CONCURRENCY, lambda seen: (seen.concurrency, seen.executions), concurrency),
     DoctorRule(Check.ALARMS, lambda seen: (seen.alarms, seen.application, seen.stream), alarms),
     DoctorRule(Check.SUBSCRIBERS, lambda seen: (seen.subscribers,), subscribers),
-    DoctorRule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.at), set_aside),
+    DoctorRule(Check.SET_ASIDE, lambda seen: (seen.set_aside, seen.set_aside_batches, seen.at), set_aside),
 )
 """All that `doctor` checks."""

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from sublet.decisions.status.fleet_status import FleetStatus
-from sublet.operate.rules.set_aside_waiting import SetAsideWaiting
+from sublet.operate.rules.set_aside_waiting import SetAsideBatches, SetAsideWaiting
 from sublet.protocol.control import Control
 from sublet.protocol.lease import LeaseScan
 from sublet.protocol.shard import Shard
@@ -72,18 +72,21 @@ class DeployedAlarm(Struct, frozen=True):
 
 
 class Subscribers(Struct, frozen=True):
-    """The subscriptions of a topic. `pending`: those that wait for a click in the mail that AWS has sent."""
+    """The subscriptions of a topic. `pending`: those that wait for a click in the mail that AWS has sent. `is_shut`:
+    the topic's key does not let CloudWatch publish.
+    """
 
     confirmed: int
     pending: int = 0
+    is_shut: bool = False
 
 
 class Executions(Struct, frozen=True):
-    """The executions of the lease workers' state machine. `failed_at`: when one last failed, timed out or was aborted;
-    None if none is known to have.
+    """The executions of the lease workers' state machine. `running`: None if it is an Express one, which lists none.
+    `failed_at`: when one last failed, timed out or was aborted; None if none is known to have.
     """
 
-    running: int
+    running: int | None
     failed_at: datetime | None = None
 
 
@@ -114,6 +117,7 @@ class Examination:
     executions     None: the application has no state machine, so it is not on Lambda
     control        what an operator has ordered; None: no table beside the lease table keeps it, as beside a KCL's own
     set_aside      None: no failure destination was given
+    set_aside_batches  None: they were not looked at
     """
 
     at: datetime
@@ -142,3 +146,4 @@ class Examination:
     concurrency: Known[QuotaUsage]
     control: Known[Control | None]
     set_aside: Known[SetAsideWaiting | None]
+    set_aside_batches: SetAsideBatches | None = None

@@ -18,6 +18,10 @@ HOURS = 730
 GIGABYTE_SECOND = 0.0000133334
 INVOCATION = 0.20e-6
 TRANSITION = 25e-6
+"""A state that a Standard execution enters."""
+EXPRESS_EXECUTION, EXPRESS_GIGABYTE_SECOND, EXPRESS_GIGABYTES = 1e-6, 16.67e-6, 64 / 1024
+"""An Express execution: its start, and its duration by memory, billed by chunks of 64 MB; one is assumed. (Step
+Functions pricing, us-east-1, November 2026.)"""
 WRITE_UNIT = 0.625e-6
 READ_UNIT = 0.125e-6
 METRIC = 0.30
@@ -119,6 +123,7 @@ class WorkerDesign(NamedTuple):
     windows_per_execution: int
     ticks_per_hour: float
     writes: float
+    is_express: bool = False
 
 
 VISITS_PER_HOUR = 1
@@ -188,16 +193,23 @@ def month(design: WorkerDesign, shards: int) -> MonthlyCost:
         lambda_=GIGABYTE_SECOND
         * (windows * design.window_seconds * design.gigabytes + manager_seconds * MANAGER_GIGABYTES)
         + INVOCATION * (windows + ticks),
-        step_functions=TRANSITION * _states_per_hour(design, workers) * HOURS,
+        step_functions=HOURS * (_express(design, workers) if design.is_express else _standard(design, workers)),
         dynamodb=WRITE_UNIT * design.writes * shards * HOURS + READ_UNIT * ticks * (1 + READ_UNITS_PER_LEASE * shards),
     )
 
 
-def _states_per_hour(design: WorkerDesign, workers: int) -> float:
+def _standard(design: WorkerDesign, workers: int) -> float:
+    """An hour of Standard executions: each state entered."""
     each_item = FIRST_WINDOW_STATES + NEXT_WINDOW_STATES * (design.windows_per_execution - 1)
     executions = -(-workers // ITEMS_PER_EXECUTION)
     rounds = design.windows_per_hour / design.windows_per_execution
-    return rounds * (workers * each_item + executions * MAP_STATES)
+    return TRANSITION * rounds * (workers * each_item + executions * MAP_STATES)
+
+
+def _express(design: WorkerDesign, workers: int) -> float:
+    """An hour of Express executions of one window: an execution lasts as long as its longest window."""
+    executions = -(-workers // ITEMS_PER_EXECUTION) * design.windows_per_hour
+    return executions * (EXPRESS_EXECUTION + EXPRESS_GIGABYTE_SECOND * EXPRESS_GIGABYTES * design.window_seconds)
 
 
 def event_source_mapping(invocations_per_hour: float, seconds: float, gigabytes: float, shards: int) -> float:

@@ -11,9 +11,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sublet.decisions.load.sketch_places import KEYS_BEGIN_WITH
+from sublet.protocol.otlp import has_collector
 from sublet.protocol.stream_identity import StreamArn
-from sublet.settings import HotShardKeys, Reading, Settings
+from sublet.settings import HotShardKeys, MetricsExport, Reading, Settings
 from sublet.settings.payload_format import FormatKind
+from sublet.settings.value import variable_of
 
 LEASE_MANAGER_ON_LEASES = [
     "dynamodb:Scan",
@@ -74,6 +76,9 @@ READS_SCHEMAS = ["glue:GetSchemaVersion"]
 setting `payload_format` is Glue's.
 """
 
+SENDS_METRICS = ["cloudwatch:PutMetricData"]
+"""On any resource, of every runtime with `metrics_export=otlp` that has no collector."""
+
 STARTS_WORKERS = ["states:StartExecution"]
 
 
@@ -104,17 +109,32 @@ class PermissionNeed(NamedTuple):
 
 
 class DeployedRoles(NamedTuple):
-    """ARNs. `state_machine`: the one that the lease manager starts."""
+    """ARNs. `state_machine`: the one that the lease manager starts. `sends_metrics`: whether the functions send their
+    metrics to CloudWatch, by their variables.
+    """
 
     state_machine: str
     manager: str
     worker: str
+    sends_metrics: bool = False
+
+
+def sends_metrics(environment: Mapping[str, str]) -> bool:
+    """Whether what runs with these variables sends its metrics to CloudWatch by OTLP."""
+    return environment.get(variable_of("metrics_export")) == MetricsExport.OTLP and not has_collector(environment)
 
 
 def needs_of(
-    runtime: Runtime, settings: Settings, stream_arn: str, state_machine: str | None = None
+    runtime: Runtime,
+    settings: Settings,
+    stream_arn: str,
+    state_machine: str | None = None,
+    *,
+    to_cloudwatch: bool = False,
 ) -> Sequence[PermissionNeed]:
-    """The tables are in the stream's account and region, as the constructs require."""
+    """The tables are in the stream's account and region, as the constructs require. `to_cloudwatch`: it sends metrics
+    there.
+    """
     leases, sightings, stream = ON_TABLES_AND_STREAM[runtime]
     place = StreamArn.parse(stream_arn)
     table = f"arn:{place.partition}:dynamodb:{place.region}:{place.account}:table/"
@@ -131,6 +151,8 @@ def needs_of(
         needs.extend(_on_consumer(runtime, settings, stream_arn))
     if runtime is not Runtime.MANAGER and reads_schemas(settings):
         needs.append(PermissionNeed(READS_SCHEMAS, "*"))
+    if to_cloudwatch:
+        needs.append(PermissionNeed(SENDS_METRICS, "*"))
     if runtime is not Runtime.MANAGER and settings.on_failure is not None:
         needs.append(_on_failure(settings.on_failure, settings.application))
     return needs

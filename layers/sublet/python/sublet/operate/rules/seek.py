@@ -15,8 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from sublet.decisions.lineage import still_to_read
 from sublet.decisions.manager.shard_sync import leads_to
+from sublet.decisions.unfinished_shards import still_to_read
 from sublet.errors import SeekRefused
 from sublet.protocol.checkpoint import LATEST, SHARD_END, TRIM_HORIZON, Checkpoint
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sublet.decisions.lineage import still_to_read
 from sublet.decisions.plurals import counted
+from sublet.decisions.unfinished_shards import still_to_read
 from sublet.errors import SeekRefused
 from sublet.operate.rules.seek import LeaseMove, MoveEffect, SeekPlan
 from sublet.protocol.lease import Lease, LeaseScan, Position, lease_key_of, shard_id_of

@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from sublet.aws.clients import s3_client
-from sublet.aws.objects import ObjectFolder
+from sublet.aws.s3_folder import ObjectFolder
 from sublet.spark.plan.offset_log import has_offset
 from sublet.spark.plan.offsets import Offset
 

@@ -32,8 +32,8 @@ from sublet.aws.clients import dynamodb_client
 from sublet.aws.metrics import emf_metrics
 from sublet.aws.tables.control import DynamoDbControlStore
 from sublet.aws.tables.create_tables import create_tables
-from sublet.aws.tables.lasting_sightings import LastingSightings
 from sublet.aws.tables.lease_table import DynamoDbLeaseTable
+from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Tasks

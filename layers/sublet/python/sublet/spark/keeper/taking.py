@@ -25,9 +25,9 @@ from sublet.engine.lease.steps import (
     is_gone,
     is_held_by,
 )
-from sublet.engine.manager.announcing import make_reports, stop_reporting
 from sublet.engine.manager.look import look, look_at_several
 from sublet.engine.manager.several_streams import StreamWatch
+from sublet.engine.manager.worker_reports import make_reports, stop_reporting
 from sublet.errors import DataGap
 from sublet.ports import Ports
 from sublet.protocol.lease import Lease, LeaseScan

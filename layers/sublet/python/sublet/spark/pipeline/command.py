@@ -8,6 +8,7 @@ from collections import UserDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sublet.command_line.command import Command
 from sublet.errors import SettingsError, SubletError
 from sublet.spark.option_values import duration
 from sublet.spark.pipeline import maintain_command, reparse_command
@@ -22,7 +23,7 @@ Write a Kinesis stream into tables, each record exactly once:
   parsed     the records that fit --schema, with its columns; each line of jsonl and csv is a row
   rejected   the records that do not fit: the reason, and the original bytes
   merged     with --merge-key: the latest record of each key
-  ...        the tables that --transform makes from a batch of `parsed`
+  ...        the tables that --transform makes from a micro-batch of `parsed`
 
 Each table keeps how far it holds the stream. Each run continues where the last one ended."""
 
@@ -72,10 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.set_defaults(perform=_write_tables)
     _add_tasks(parser)
-    _add_what(parser.add_argument_group("what"))
-    _add_how(parser.add_argument_group("how the tables are laid out"))
-    _add_when(parser.add_argument_group("from where, and when"))
-    other = parser.add_argument_group("everything else")
+    _add_what(parser.add_argument_group("stream and tables"))
+    _add_how(parser.add_argument_group("table layout"))
+    _add_when(parser.add_argument_group("starting position and trigger"))
+    other = parser.add_argument_group("source, metrics and session")
     other.add_argument(
         "--option",
         metavar="NAME=VALUE",
@@ -94,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a configuration of the Spark session, such as spark.driver.memory=4g",
+        help="configuration property of the Spark session, such as spark.driver.memory=4g",
     )
 
 
@@ -155,32 +156,34 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--output",
-        metavar="WHERE",
+        metavar="PATH",
         required=True,
-        help="where the tables go: a folder or URI; for iceberg a namespace, such as glue.orders",
+        help="path of the tables, a folder or URI; for iceberg a catalog's namespace, such as glue.orders",
     )
     group.add_argument(
         "--sink",
         choices=list(Sink),
         default=Sink.PARQUET,
-        help="the kind of tables (default: parquet); delta needs the package deltalake, iceberg jars in the session",
+        help="table format (default: parquet); delta needs the package deltalake, iceberg jars in the session",
     )
     group.add_argument(
         "--checkpoint",
-        metavar="WHERE",
-        help="where the query keeps its checkpoint (default: _checkpoint in the output). It belongs to this output",
+        metavar="PATH",
+        help="checkpoint location of the streaming query (default: _checkpoint in the output); it belongs to this "
+        "output",
     )
     group.add_argument(
         "--schema",
         metavar="DDL|FILE",
-        help="the records' columns: DDL, a .json file in Spark's form, or an Avro schema (.avsc); without it there is "
+        help="schema of the records: DDL, a .json file in Spark's form, or an Avro schema (.avsc); without it there is "
         "only raw",
     )
     add_format(group)
     group.add_argument(
         "--transform",
         metavar="MODULE:FUNCTION",
-        help="a function that gets a batch of parsed (of raw without --schema) and returns {table name: DataFrame}",
+        help="a function that gets each micro-batch of parsed (of raw without --schema) and returns {table name: "
+        "DataFrame}",
     )
     add_merge(group)
 
@@ -189,12 +192,12 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--partition-by",
         metavar="COLUMNS",
-        help="the columns that a new table is partitioned by, if it has them (default: arrivalDate), or none",
+        help="partition columns of new tables, where they have them (default: arrivalDate), or none",
     )
     group.add_argument(
         "--target-file-size",
         metavar="SIZE",
-        help="how much of the records' data a file should have, at most (default: 128MB)",
+        help="largest size of a file, by its records' data (default: 128MB)",
     )
 
 
@@ -204,17 +207,17 @@ def _add_when(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--start",
         metavar="POSITION",
-        help="where the first run starts: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
+        help="starting position of the first run: TRIM_HORIZON (default), LATEST or AT_TIMESTAMP:<ISO 8601>",
     )
     when = group.add_mutually_exclusive_group()
     when.add_argument(
-        "--available-now", action="store_true", help="read what is available, then end: for a scheduled run"
+        "--available-now", action="store_true", help="trigger: read what is available, then end, for a scheduled run"
     )
     when.add_argument(
         "--every",
         metavar="DURATION",
         default="1m",
-        help="run until SIGTERM or Ctrl-C, with this time between batches (default: 1m; a batch is a file or "
+        help="trigger: a micro-batch at this interval until SIGTERM or Ctrl-C (default: 1m; each writes a file or "
         "more per table)",
     )
 
@@ -242,3 +245,6 @@ def settings_of(arguments: argparse.Namespace) -> PipelineSettings:
         metrics_of=(arguments.application or arguments.stream) if arguments.metrics else None,
         merge=merge_rule(arguments.merge_key, arguments.order_by, arguments.delete_when, schema=arguments.schema),
     )
+
+
+COMMAND = Command("pipeline", "bring a stream into tables with Spark, each record once", add_arguments, run)

@@ -53,8 +53,9 @@ def _merged(name: str, ours: Type, theirs: Type, can_widen: CanWiden) -> Type:
         return ours
     if is_wider(theirs, ours) and can_widen(ours, theirs):
         return theirs
-    said = f"the table has {type_name(ours)}, and these rows have {type_name(theirs)}: restore the old type, or "
-    raise SettingsError("schema", name, f"{said}another output")
+    said = f"the table has {type_name(ours)}, and these rows have {type_name(theirs)}: restore the old type"
+    wider = ", rewrite the table with the wider one (see Tables in docs/spark-pipeline.md)"
+    raise SettingsError("schema", name, f"{said}{wider if is_wider(theirs, ours) else ''}, or give another output")
 
 
 def is_wider(wide: Type, narrow: Type) -> bool:

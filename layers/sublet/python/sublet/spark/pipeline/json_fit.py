@@ -27,7 +27,7 @@ from uuid import UUID
 from sublet.errors import PayloadUnreadable, SchemaRegistryError, SettingsError
 from sublet.payloads.decoding import Decoder
 from sublet.payloads.json_document import json_reader
-from sublet.payloads.shown import as_json
+from sublet.payloads.readable_json import as_json
 from sublet.spark.pipeline.numerals import Numeral, as_float
 
 SHOWN_MAX = 60

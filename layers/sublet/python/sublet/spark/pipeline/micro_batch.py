@@ -91,6 +91,7 @@ class WriteBatch:
             extent = self._offsets.bounded(extent_of(judged), batch)
             for name in self._recipe.own_tables:
                 refuse_gap(name, self._sink.positions(name), extent, self._offsets.checkpoint, batch)
+            passed_over = self._passed_over(extent)
             tables = self._unwritten(judged, extent)
             if self._merged is not None and MERGED in tables:
                 raise SettingsError("transform", self._recipe.reference, f"table name {MERGED!r}: merge-key writes it")
@@ -103,7 +104,12 @@ class WriteBatch:
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
-        self._report(BatchDone(batch, counted, self._clock.steady() - began))
+        self._report(BatchDone(batch, counted, self._clock.steady() - began, passed_over))
+
+    def _passed_over(self, extent: BatchExtent) -> frozenset[str]:
+        """The shards of which `raw` has records that the tables made from it will not get."""
+        raw_table, *others = (self._sink.positions(name) for name in self._recipe.own_tables)
+        return frozenset(shard for other in others for shard in other.passed_over(raw_table, extent))
 
     def _unwritten(self, judged: DataFrame, extent: BatchExtent) -> dict[str, DataFrame]:
         """The batch's tables, each made from the rows that it does not hold. After a set-back checkpoint tables may

@@ -23,7 +23,7 @@ Read records that are in the tables again, through today's --schema:
                     it adds, and for a lake that had no schema so far
 
 Each record is in one of the two afterwards. After a crash, run it again. It may run while the pipeline runs, with the
-same schema: records of batches that are not finished stay for the next time."""
+same schema: records that the pipeline has not written into all of its tables yet stay for the next time."""
 
 EXAMPLES = """\
 examples:

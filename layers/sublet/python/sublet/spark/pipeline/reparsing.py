@@ -1,8 +1,8 @@
 """Reads records of a table again through today's schema, and moves them between `parsed` and `rejected`.
 
 Of each arrival date, what comes is added before what goes is removed, and both find a record by its position. So after
-a crash a record may be in both tables, and never in none; another run leaves it in one. Only records of committed
-batches are taken: the batch under way may have written some of its tables, and the pipeline will write the others.
+a crash a record may be in both tables, and never in none; another run leaves it in one. Records that are not in all of
+the pipeline's own tables yet are left to it: it may have written some of the tables, and will write the others.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import StructType
 
+from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.adoption import committed_batch
+from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import ARRIVAL_DATE, judge, parsed, rejected
 from sublet.spark.pipeline.lake import Lake, open_lake
@@ -28,7 +30,11 @@ from sublet.spark.pipeline.payload import Payload
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.running import payload_of, schema_of
 from sublet.spark.pipeline.session import in_session, say
+from sublet.spark.pipeline.tables import positions_in
+from sublet.spark.pipeline.transforming import OWN_TABLES
 from sublet.spark.pipeline.variant_columns import check_sink
+from sublet.spark.plan.table_positions import held_by_all
+from sublet.spark.positions import is_beyond
 
 IDENTITY = (ARRIVAL_DATE, "stream", "shardId", "sequenceNumber", "subSequenceNumber")
 """What identifies a record; its arrival date only says in which partition it is."""
@@ -72,13 +78,31 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
     last = committed_batch(SparkFiles(spark), settings.checkpoint)
     if last < 0:
         raise SettingsError("checkpoint", settings.checkpoint, "the pipeline's own, with a committed batch")
-    done = Reparsed()
+    is_whole = _is_whole(spark, settings, last)
+    done, left = Reparsed(), 0
     for day in lake.days(settings.source) if settings.source in names else ():
-        found = _Day(lake, settings.source, day, merged).reparse(schema, payload, last)
+        left += lake.read(settings.source, day).where(~is_whole).count()
+        found = _Day(lake, settings.source, day, merged).reparse(schema, payload, is_whole)
         report(f"{day}: {found.fit:,} fit, {found.misfit:,} do not")
         done += found
+    if left:
+        report(f"{counted(left, 'record')} left to the pipeline, which has not written all of its tables up to there")
     report(f"reparsed {done.fit + done.misfit:,} of {settings.source}: parsed {done.fit:,}, rejected {done.misfit:,}")
     return done
+
+
+def _is_whole(spark: SparkSession, settings: ReparseSettings, last: int) -> Column:
+    """Whether the pipeline is through with a record: all tables hold its shard up to there. Not by its batch's number,
+    which after a set-back names other records, except where positions are not known, and where leases are shared: then
+    what was cut off between two tables may never come again. Call it before rows are read."""
+    by_number = F.col("batch") <= last
+    held = positions_in(spark, settings.output, settings.checkpoint, settings.sink, OWN_TABLES)
+    if held is None:
+        return by_number
+    whole = F.coalesce(~is_beyond(held_by_all(held)), by_number)
+    offset = OffsetLog(SparkFiles(spark).read_text, settings.checkpoint).offset(last)
+    is_shared = offset is None or any(part.application is not None for part in offset.streams.values())
+    return whole | by_number if is_shared else whole
 
 
 def _merged(spark: SparkSession, settings: ReparseSettings, schema: StructType, names: list[str]) -> MergedTable | None:
@@ -102,8 +126,8 @@ class _Day:
     def __init__(self, lake: Lake, source: Source, day: date, merged: MergedTable | None) -> None:
         self._lake, self._source, self._day, self._merged = lake, source, day, merged
 
-    def reparse(self, schema: StructType, payload: Payload, last_batch: int) -> Reparsed:
-        rows = self._lake.read(self._source, self._day).where(F.col("batch") <= last_batch)
+    def reparse(self, schema: StructType, payload: Payload, is_whole: Column) -> Reparsed:
+        rows = self._lake.read(self._source, self._day).where(is_whole)
         own = [name for name in BOOKKEEPING if name in rows.columns]
         judged = judge(rows.dropDuplicates(list(IDENTITY)), schema, also=own, payload=payload)
         judged = judged.persist(StorageLevel.MEMORY_AND_DISK)

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pyspark.sql import SparkSession
 
 from sublet.errors import SubletError
-from sublet.spark.pipeline.connect import check_classic, classic
 from sublet.spark.pipeline.settings import PipelineSettings
+from sublet.spark.pipeline.spark_connect import check_classic, classic
 from sublet.spark.pipeline.tally import PlainLines, ProgressDisplay
 
 REDACTED = "(?i)url|externalid"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Protocol
 from uuid import uuid4
@@ -19,6 +19,8 @@ from sublet.spark.pipeline.settings import PipelineSettings, Sink
 from sublet.spark.plan.table_positions import TablePositions
 
 _NEW_MARK = f"{MARK}.new"
+_NO_LAYOUT = Layout((), 1)
+"""Of tables that are not written."""
 
 
 class Tables(Protocol):
@@ -75,6 +77,29 @@ def open_tables(
         adopt_parquet(spark, files, settings, parquet, say)
         renew(files, settings, found)
     return parquet
+
+
+def positions_in(
+    spark: SparkSession, output: str, checkpoint: str, sink: Sink, names: Sequence[str]
+) -> list[TablePositions] | None:
+    """The positions of Delta or Iceberg tables, beside a pipeline that may be writing them. None if they are not known:
+    one of the tables has none, as in a lake without a schema so far and in those of sublet 0.2; or `deltalake` is
+    missing."""
+    files = SparkFiles(spark)
+    mark = _mark(files, checkpoint if sink is Sink.ICEBERG else output)
+    if mark is None or (sink is Sink.DELTA and find_spec("deltalake") is None):
+        return None
+    tables: Tables
+    if sink is Sink.ICEBERG:
+        from sublet.spark.pipeline.iceberg_tables import IcebergTables
+
+        tables = IcebergTables(spark, output, mark.id, _NO_LAYOUT)
+    else:
+        from sublet.spark.pipeline.delta_tables import DeltaTables
+
+        tables = DeltaTables(files, output, mark.id, _NO_LAYOUT, write_files)
+    found = [tables.positions(name) for name in names]
+    return found if all(each.shards for each in found) else None
 
 
 def claim(files: SparkFiles, settings: PipelineSettings) -> PipelineIdentity:

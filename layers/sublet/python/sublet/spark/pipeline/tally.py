@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -13,11 +13,13 @@ from sublet.decisions.plurals import counted
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A finished batch: its rows by table, and how long it took."""
+    """A finished batch: its rows by table, and how long it took. `passed_over`: shards of which `raw` has records that
+    `parsed` and `rejected` lack."""
 
     batch: int
     rows: Mapping[str, int]
     took: timedelta
+    passed_over: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class RunTally:
     rows: Counter[str] = field(default_factory=Counter)
     lag: timedelta | None = None
     planned_at: datetime | None = None
+    passed_over: set[str] = field(default_factory=set)
 
     def behind(self, now: datetime) -> timedelta | None:
         """The most that the run may be behind the tip: records since the last plan are unread."""
@@ -43,6 +46,7 @@ class RunTally:
         self.last = done
         self.batches += 1
         self.rows.update(done.rows)
+        self.passed_over |= done.passed_over
 
 
 class ProgressDisplay(Protocol):
@@ -64,6 +68,8 @@ class PlainLines:
     def batch_done(self, tally: RunTally) -> None:
         if tally.last is not None:
             self._say(batch_line(tally.last))
+            for line in passed_over_lines(tally.last.passed_over):
+                self._say(line)
 
     def lag_known(self, tally: RunTally) -> None:
         """Prints nothing, because the summary has the lag."""
@@ -88,7 +94,16 @@ def summary_lines(tally: RunTally, took: timedelta, output: str, now: datetime) 
         f"behind the stream's tip: {f'at most {seconds(behind)}' if behind is not None else 'not known'}",
     ]
     others = {name: count for name, count in tally.rows.items() if name not in ("raw", "rejected")}
-    return [*lines, *(f"{name}: {count:,} rows" for name, count in others.items())]
+    lines += [f"{name}: {count:,} rows" for name, count in others.items()]
+    return [*lines, *passed_over_lines(tally.passed_over)]
+
+
+def passed_over_lines(shards: Collection[str]) -> list[str]:
+    if not shards:
+        return []
+    lack = f"parsed and rejected lack records of {', '.join(sorted(shards))} that raw has: "
+    why = "a batch was cut off between these tables, and other workers of the application have handled it. "
+    return [f"{lack}{why}Run sublet pipeline reparse --from raw"]
 
 
 def seconds(duration: timedelta) -> str:

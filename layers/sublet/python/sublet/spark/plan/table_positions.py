@@ -8,7 +8,7 @@ batch what is beyond them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,7 @@ class BatchExtent:
     starts   where shards start that the batch before does not know; not of a query that shares leases, whose other
              workers may have handled what lies before
     created  when each stream was created, as far as the checkpoint says
+    is_shared  whether the query shares leases
     """
 
     shards: Mapping[str, ShardExtent] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class BatchExtent:
     begins_ended: frozenset[str] | None = None
     ended: frozenset[str] | None = None
     starts: Mapping[str, Unread | ReadTo] = field(default_factory=dict)
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,22 @@ class TablePositions:
         ahead += [name for name, start in extent.starts.items() if _starts_beyond(name, start, held)]
         return min(ahead, default=None)
 
+    def passed_over(self, fuller: TablePositions, extent: BatchExtent) -> list[str]:
+        """The shards of which `fuller`, a table of the same batches, has records that this one will never get: a batch
+        was cut off between the two, and other workers have handled it since, so that its repetition goes past them."""
+        if not extent.is_shared:
+            return []
+        held, theirs = self._of_todays_streams(extent), fuller._of_todays_streams(extent)
+        found = []
+        for name, end in (extent.ends or {}).items():
+            if name not in theirs or not end >= theirs[name].checkpoint:
+                continue
+            lacks = name not in held or held[name].checkpoint < theirs[name].checkpoint
+            rows = extent.shards.get(name)
+            if lacks and (rows is None or rows.first > theirs[name].checkpoint):
+                found.append(name)
+        return sorted(found)
+
     def _of_todays_streams(self, extent: BatchExtent) -> dict[str, Reached]:
         """Without the shards of a stream that was deleted and created again under its name."""
         gone = {name for name, at in extent.created.items() if self.created.get(name, at) != at}
@@ -151,6 +169,17 @@ class TablePositions:
 
     def to_json(self) -> str:
         return json.dumps(self.to_value())
+
+
+NOTHING = Checkpoint("0")
+"""Before every record."""
+
+
+def held_by_all(tables: Sequence[TablePositions]) -> dict[str, str]:
+    """How far all of the tables hold each shard, as `unwritten` takes it: what is beyond may come yet."""
+    names = frozenset[str]().union(*(table.shards.keys() for table in tables))
+    nowhere = Reached(NOTHING)
+    return {name: str(min(table.shards.get(name, nowhere).checkpoint for table in tables)) for name in sorted(names)}
 
 
 def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached]) -> bool:
@@ -204,6 +233,7 @@ def bounded(extent: BatchExtent, before: Offset | None, after: Offset | None) ->
     begins_ended: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
     starts: dict[str, Unread | ReadTo] = {}
+    is_shared = any(part.application is not None for part in after.streams.values())
     for stream, key in newest.items():
         part, earlier = after.streams[key], None if before is None else before.streams.get(key)
         created[stream] = to_millis(part.identity.created_at)
@@ -214,7 +244,9 @@ def bounded(extent: BatchExtent, before: Offset | None, after: Offset | None) ->
             begins_ended |= _ended(earlier)
         elif part.application is None:
             starts |= _starts(part)
-    return BatchExtent(extent.shards, extent.rows, extent.size, begins, ends, created, begins_ended, ended, starts)
+    return BatchExtent(
+        extent.shards, extent.rows, extent.size, begins, ends, created, begins_ended, ended, starts, is_shared
+    )
 
 
 def _checkpoints(part: StreamOffset) -> dict[str, Checkpoint]:

@@ -8,11 +8,11 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from sublet.aws.access import ServiceAccess
 from sublet.aws.assumed_roles import connection_of
 from sublet.aws.clients import kinesis_client, kinesis_poll_client, tagging_client
 from sublet.aws.kinesis.several_streams import AwsStreams
 from sublet.aws.kinesis.stream import KinesisStream
+from sublet.aws.service_access import ServiceAccess
 from sublet.ports import Clock, Log, Stream, Streams
 from sublet.protocol.stream_key import StreamKey
 from sublet.reading.several_streams import StreamOfSeveral

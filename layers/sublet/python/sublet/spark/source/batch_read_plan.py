@@ -23,7 +23,7 @@ from sublet.spark.read.connection import StreamAccess, StreamsAccess, of_stream
 from sublet.spark.read.found_streams import check_all_found
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
-from sublet.spark.source.losses import tell_of_gap
+from sublet.spark.source.data_loss import tell_of_gap
 
 LOOKS_AT_ONCE = 32
 

@@ -15,15 +15,15 @@ from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import StartPosition
 from sublet.spark.options import Options
 from sublet.spark.plan.lag import ShardLook
+from sublet.spark.plan.limit_shares import Admitted, parts, shared_rest, unread_shards
 from sublet.spark.plan.offsets import Ended, Offset, StreamOffset, as_of_one, as_of_several
 from sublet.spark.plan.planning import ShardRange
-from sublet.spark.plan.sharing import Admitted, parts, shared_rest, unread_shards
 from sublet.spark.read.connection import StreamsAccess, of_stream
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import LOOKBACK
 from sublet.spark.read.reading import ReadTask
+from sublet.spark.source.data_loss import tell_of_gap
 from sublet.spark.source.discovery import Starts, StreamDiscovery
-from sublet.spark.source.losses import tell_of_gap
 from sublet.spark.source.portion import Portion, QueriedStream
 from sublet.spark.source.stream_planner import StreamLook, StreamPlanner
 

@@ -39,8 +39,8 @@ from sublet.spark.plan.planning import (
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
+from sublet.spark.source.data_loss import Losses
 from sublet.spark.source.descriptions import Descriptions
-from sublet.spark.source.losses import Losses
 from sublet.spark.source.portion import Portion, QueriedStream
 
 LOOKS_AT_ONCE = 32

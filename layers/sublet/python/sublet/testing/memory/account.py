@@ -35,6 +35,7 @@ from sublet.settings import Settings
 from sublet.settings.value import SIGHTINGS_SUFFIX, TAG
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
+from sublet.system.tracing import traces_of
 from sublet.testing.memory.lease_table import MemoryLeaseTable
 from sublet.testing.memory.ports import memory_ports
 from sublet.testing.memory.record_writer import MemoryRecordWriter
@@ -161,7 +162,15 @@ class MemoryAccount:
                     MemorySightingStore(),
                 )
             table, sightings = self._tables[settings.application]
-        ports = memory_ports(stream, table, sightings=sightings, clock=self.clock, tasks=self.tasks, log=self.log)
+        ports = memory_ports(
+            stream,
+            table,
+            sightings=sightings,
+            clock=self.clock,
+            tasks=self.tasks,
+            log=self.log,
+            traces=traces_of(settings, self.log),
+        )
         if settings.streams is not None:
             return with_streams(ports, MemoryStreams(settings.streams, self._streams)), settings
         assert stream is not None

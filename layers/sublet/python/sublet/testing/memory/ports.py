@@ -19,6 +19,7 @@ from sublet.ports import (
     SketchStore,
     Stream,
     Tasks,
+    Traces,
 )
 from sublet.system.clock import SystemClock
 from sublet.system.threads import ThreadTasks
@@ -45,6 +46,7 @@ def memory_ports(
     control: ControlStore | None = None,
     sketches: SketchStore | None = None,
     schemas: SchemaRegistry | None = None,
+    traces: Traces | None = None,
 ) -> Ports:
     """New, empty ports, except for those given. The clock is the machine's, and the tasks are its threads."""
     clock, table = clock or SystemClock(), table or MemoryLeaseTable()
@@ -62,4 +64,5 @@ def memory_ports(
         control=control or MemoryControlStore(),
         sketches=sketches or MemorySketchStore(),
         schemas=schemas or MemorySchemaRegistry(),
+        traces=traces,
     )

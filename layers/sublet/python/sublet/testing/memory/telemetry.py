@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
 
 from sublet.metric_names import Metric
 
@@ -48,26 +50,39 @@ class Measurement:
     metric: Metric
     value: float
     shard_id: str | None = None
+    """None too for a shard that is not in trouble, as in CloudWatch."""
+
+
+class CallDuration(NamedTuple):
+    lasted: timedelta
+    shard_id: str
+    error: str | None
 
 
 class MemoryMetrics:
-    """The Metrics port. `measurements`: all that were put; `of_worst`: those of the worst shards alone; `flushes`: how
-    many calls of flush.
+    """The Metrics port. `measurements`: all that were put; `of_worst`: those of the worst shards alone; `durations`: of
+    the handler's calls; `flushes`: how many calls of flush, and
+    `last_flushes`: how many of these were the last.
     """
 
     def __init__(self) -> None:
         self.measurements: list[Measurement] = []
         self.of_worst: list[Measurement] = []
-        self.flushes = 0
+        self.durations: list[CallDuration] = []
+        self.flushes = self.last_flushes = 0
 
-    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
-        self.measurements.append(Measurement(metric, value, shard_id))
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None, in_trouble: bool = True) -> None:
+        self.measurements.append(Measurement(metric, value, shard_id if in_trouble else None))
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         self.of_worst.append(Measurement(metric, value, shard_id))
 
-    def flush(self) -> None:
+    def put_duration(self, lasted: timedelta, *, shard_id: str, error: str | None = None) -> None:
+        self.durations.append(CallDuration(lasted, shard_id, error))
+
+    def flush(self, *, is_last: bool = False) -> None:
         self.flushes += 1
+        self.last_flushes += is_last
 
     def values(self, metric: Metric, shard_id: str | None = None) -> list[float]:
         """The values in order, of one shard or of all."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from sublet.decisions.manager.describe_again import DescriptionDoubt, is_known
 from sublet.decisions.manager.liveness import CLOCK_RIGHT_WITHIN
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.manager.stream_adoption import suspects
-from sublet.decisions.manager.stream_description import DescriptionDoubt, is_known
 from sublet.decisions.session.window import CRASHES_MAX, RUNS_MAX, AfterWindow, WindowReport
 from sublet.engine.manager.tick import LeaseManager
 from sublet.engine.worker.worker import LeaseWorker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sublet.decisions.manager.packing import WorkerItem
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
@@ -207,7 +207,9 @@ class SimStream:
 
 
 class SimDispatcher:
-    """The Dispatcher port of one process: `start` runs the state machine. An item may be started twice."""
+    """The Dispatcher port of one process: `start` runs the state machine. An item may be started twice: by a repeated
+    call under its own id, by an Express execution that runs twice under an id for each run.
+    """
 
     def __init__(self, world: World, process: Process, start: Callable[[WorkerItem], None]) -> None:
         self._world = world
@@ -217,12 +219,19 @@ class SimDispatcher:
     def dispatch(self, items: Sequence[WorkerItem]) -> None:
         for item in items:
             self._world.step(self._process)
-            self._world.senders[item.item_id] = self._process
+            again = _second_run(item)
+            self._world.senders[item.item_id] = self._world.senders[again.item_id] = self._process
             self._start(item)
             if self._world.strikes(Fault.DUPLICATED_ITEM):
                 self._world.note(self._process.name, f"starts item {item.item_id} twice")
-                self._start(item)
+                self._start(again)
         self._world.step(self._process)
+
+
+def _second_run(item: WorkerItem) -> WorkerItem:
+    """Half of all items have an Express execution."""
+    is_express = int(item.item_id, 16) % 2 == 1
+    return replace(item, item_id=f"{item.item_id}-2") if is_express else item
 
 
 class SimDestination:
@@ -257,13 +266,16 @@ class SimDestination:
 class SimMetrics:
     """The Metrics port, which discards everything."""
 
-    def put(self, metric: Metric, value: float, *, shard_id: str | None = None) -> None:
+    def put(self, metric: Metric, value: float, *, shard_id: str | None = None, in_trouble: bool = True) -> None:
         pass
 
     def put_for_shard(self, metric: Metric, value: float, shard_id: str) -> None:
         pass
 
-    def flush(self) -> None:
+    def put_duration(self, lasted: timedelta, *, shard_id: str, error: str | None = None) -> None:
+        pass
+
+    def flush(self, *, is_last: bool = False) -> None:
         pass
 
 

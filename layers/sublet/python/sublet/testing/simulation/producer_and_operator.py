@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
-from sublet.decisions.manager.announcing import Announcement, AnnouncementKind
+from sublet.decisions.manager.joins_and_drains import Announcement, AnnouncementKind
 from sublet.protocol import lease_attributes as attributes
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import STARTING_SENTINELS, TRIM_HORIZON, Checkpoint
@@ -176,8 +176,6 @@ class Operator:
 
     world: World
     until: int
-    moved: dict[str, int] = field(default_factory=dict)
-    """The counter of a row when it was moved, by lease key."""
 
     def start(self) -> None:
         self.world.at(0, "operator", self._work)
@@ -271,7 +269,7 @@ class Operator:
         )
         waits = not all(shards[parent].is_all_done for parent in shards[lease.shard_id].parents)
         is_javas = not world.java.keys().isdisjoint((lease.lease_owner, lease.checkpoint_owner))
-        is_known = lease.lease_counter > self.moved.get(lease.lease_key, -2) + 1
+        is_known = lease.lease_counter > self.world.moved_by_hand.get(lease.lease_key, -2) + 1
         return is_known and not (lease.is_ended or waits or is_javas or has_begun)
 
     def _move(self, lease: Lease) -> None:
@@ -288,7 +286,7 @@ class Operator:
         row = {name: value for name, value in world.table.rows()[key].items() if name != attributes.START_AT}
         way = "back" if to < lease.checkpoint else "on"
         world.put_row(row | moved, f"moves the checkpoint of {key[-4:]} {way}, to {to}")
-        self.moved[key] = lease.lease_counter
+        world.moved_by_hand[key] = lease.lease_counter
         world.moved(key, lease.checkpoint, to)
 
     def _spoil(self, key: str, name: str) -> None:

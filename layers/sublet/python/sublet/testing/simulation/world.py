@@ -97,6 +97,8 @@ class World:
     dispatched: dict[str, DispatchedWorker] = field(default_factory=dict)
     """The last dispatch that a lease manager stored, by lease key."""
     reshards: list[Reshard] = field(default_factory=list)
+    moved_by_hand: dict[str, int] = field(default_factory=dict)
+    """The counter of a row when an operator last moved it, by lease key. A world may have several operators."""
     day_off: DayOff = NO_DAY_OFF
     starts_alone: bool = True
     """Whether there is no foreign fleet, which would have a start position of its own."""

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.status.shard_status import WORST_FIRST
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY
 from sublet.operate.cli.text.columns import name_width

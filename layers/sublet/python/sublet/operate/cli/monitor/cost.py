@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from sublet.command_line.command import Command, explain
 from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
+from sublet.operate.cli.options.arguments import duration
 from sublet.operate.rules.cost import PricedDesign, StreamLoad, cheapest, offers
 from sublet.operate.rules.prices import AS_OF, REGION
 from sublet.settings import MetricsByShard, MetricsLevel
-from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.operate.rules.examination import Volume
@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--over",
         metavar="DURATION",
-        type=_duration,
+        type=duration,
         default=timedelta(days=1),
         help="average what producers wrote over this time (default: 1d)",
     )
@@ -68,14 +68,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--latency",
         metavar="DURATION",
-        type=_duration,
+        type=duration,
         default=timedelta(minutes=1, seconds=30),
         help="how long a record may wait (default: 90s)",
     )
     parser.add_argument(
         "--handler-time",
         metavar="DURATION",
-        type=_duration,
+        type=duration,
         default=timedelta(milliseconds=1),
         help="how long your handler takes for one record (default: 1ms)",
     )
@@ -94,13 +94,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how much watches it (default: lean, as `sublet deploy` has it for a new stack)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration("duration", text)
-    except SettingsError as refused:
-        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
 
 
 MOST = 10**12

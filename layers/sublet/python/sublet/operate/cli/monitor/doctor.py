@@ -14,14 +14,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
+from sublet.command_line.terminal_text import printable
 from sublet.errors import SettingsError, StreamError
 from sublet.operate.cli.options.operated import operated, settings_meant
 from sublet.operate.formatting import time_text
 from sublet.operate.rules.doctor import Finding, Severity, findings_of_each
 from sublet.operate.rules.doctor_account import RULES
-from sublet.settings import DEFINITIONS
+from sublet.protocol.otlp import has_collector
+from sublet.settings import DEFINITIONS, MetricsExport
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ examples:
   sublet doctor --application orders-audit --stream orders
   sublet doctor --application orders-audit --stream orders --strict --json
   sublet doctor --application orders-audit --stream orders --as-consumer --quiet
-  sublet doctor --application orders-audit --stream orders --role arn:aws:iam::123456789012:role/orders-audit"""
+  sublet doctor --application orders-audit --stream orders --role arn:aws:iam::123456789012:role/orders-audit
+  sublet doctor --application orders-audit --stream orders --show-set-aside \\
+      --on-failure arn:aws:sqs:eu-west-1:123456789012:given-up"""
 
 ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/\S+")
 REQUIRED = ("application", "stream")
-SETTINGS = ("application", "stream", "on_failure", "failover_time")
+SETTINGS = ("application", "stream", "on_failure", "failover_time", "metrics_export")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -66,6 +69,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="check this role of a process, instead of the deployed functions' roles",
     )
     parser.add_argument("--as-consumer", action="store_true", help="check the permission to write leases too")
+    parser.add_argument(
+        "--show-set-aside",
+        action="store_true",
+        help="show the first ten batches that a queue keeps, as a bucket's are shown without it; SQS counts each as "
+        "received once more",
+    )
     parser.add_argument(
         "--strict", action="store_true", help="exit code 1 for warnings and for what could not be checked"
     )
@@ -113,6 +122,8 @@ def _doctor(options: Namespace) -> Doctor:
         refused,
         asks_writes=options.as_consumer,
         role=options.role,
+        receives=options.show_set_aside,
+        to_cloudwatch=settings.metrics_export is MetricsExport.OTLP and not has_collector(os.environ),
     )
 
 
@@ -148,6 +159,8 @@ def lines_of(examined: Sequence[Examination], found: Sequence[Finding], shown: I
                 of_stream = each.stream and f"stream {each.stream}"
                 where = "".join(f"{printable(part)}: " for part in (of_stream, each.where) if part)
                 yield f"{severity:<11}  {each.check:<22}  {where}{printable(each.what)}"
+                for line in each.details:
+                    yield f"{'':<11}  {'':<22}  {printable(line)}"
                 if each.then:
                     yield f"{'':<11}  {'':<22}  {each.then}"
 
@@ -168,6 +181,7 @@ def as_json(examined: Sequence[Examination], shown: Iterable[Finding]) -> dict[s
                 "where": each.where,
                 "what": each.what,
                 "then": each.then,
+                "details": list(each.details),
             }
             for each in shown
         ],

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import printable
 from sublet.errors import ControlUnreadable, LeaseTableError, ShardNotFound
 from sublet.operate.cli.options.one_stream import add_one_stream, shards_of
 from sublet.operate.cli.positions.snapshots import lease_table, snapshot_store, stream_of
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show what is known of a shard's past: seeks, undos and skips, with who made them, from where to where, and when;
-snapshots; pauses; and what its last owners reported. Then it shows what the row says now, and what only the
-application's log keeps."""
+snapshots; pauses; and what its owners reported in the last minutes (`sublet lag` goes back further). Then it shows what
+the row says now, and what only the application's log keeps."""
 
 EXAMPLES = """\
 examples:

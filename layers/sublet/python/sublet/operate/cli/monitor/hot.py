@@ -10,12 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import harmless, printable
 from sublet.command_line.settings_options import add_setting
+from sublet.command_line.terminal_text import harmless, printable
 from sublet.decisions.load.resharding import Reshard, Split, aws_command
 from sublet.errors import CheckRefused, LeaseTableError
-from sublet.operate.cli.monitor.status import duration
-from sublet.operate.cli.options.arguments import add_shards
+from sublet.operate.cli.options.arguments import add_shards, duration
 from sublet.operate.cli.options.operated import operated
 from sublet.operate.hot_shards import key_json, key_text, peak_json, peak_text, price_text
 from sublet.operate.rules.hot_shards import HeatVerdict, HotShard

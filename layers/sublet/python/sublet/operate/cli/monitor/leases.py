@@ -9,8 +9,8 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable
 
 from sublet.command_line.command import Command
-from sublet.command_line.harmless import harmless, printable
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import harmless, printable
 from sublet.operate.cli.monitor.workers import distribution_lines
 from sublet.operate.cli.options.one_stream import add_one_stream, of_one_stream
 from sublet.operate.cli.text.columns import name_width

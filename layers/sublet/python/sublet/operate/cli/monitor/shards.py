@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.decisions.status.status_rules import Status
 from sublet.operate.cli.monitor.status import exit_code, why_of

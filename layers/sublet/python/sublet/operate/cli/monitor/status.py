@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import harmless, printable
 from sublet.command_line.settings_options import add_setting
+from sublet.command_line.terminal_text import harmless, printable
 from sublet.decisions.load.sketch import ShardSketch, hottest
 from sublet.decisions.plurals import counted
 from sublet.decisions.status.shard_status import NOTHING, WORST_FIRST, ShardStatus, worst_first
 from sublet.decisions.status.status_rules import Status, StatusReason
-from sublet.errors import CheckRefused, SettingsError
+from sublet.errors import CheckRefused
+from sublet.operate.cli.options.arguments import duration
 from sublet.operate.cli.options.looking import HOME_AND_CLEAR, LOOKS_EVERY, watch_of
 from sublet.operate.cli.text.columns import WHY_BESIDE_OWNERS, owner_text, owner_width
 from sublet.operate.cli.text.last_hour import hour_lines
@@ -30,7 +30,6 @@ from sublet.operate.rules.last_hour import LastHour
 from sublet.operate.rules.set_aside_waiting import SetAsideWaiting, set_aside_json, set_aside_text
 from sublet.protocol.control import Order, Pause
 from sublet.settings import DEFINITIONS, Settings
-from sublet.settings.text import parse_duration
 
 if TYPE_CHECKING:
     from sublet.decisions.status.fleet_status import FleetStatus
@@ -110,13 +109,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON; with --watch a line for each look")
     for name in ("application", "stream", "failover_time", "on_failure"):
         add_setting(parser, DEFINITIONS[name])
-
-
-def duration(text: str) -> timedelta:
-    try:
-        return parse_duration("behind", text)
-    except SettingsError as refused:
-        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
 
 
 def show_status(options: Namespace) -> int:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.plurals import counted
 from sublet.errors import RemovalRefused, StreamError, StreamNotFound
 from sublet.operate.cli.options.one_stream import add_one_stream
@@ -71,7 +71,7 @@ def run_streams(options: Namespace) -> int:
     from sublet.aws import clients
     from sublet.aws.tables.lease_table import DynamoDbLeaseTable
     from sublet.aws.tables.sightings import DynamoDbSightingStore
-    from sublet.operate.streams import chosen, remove, standings
+    from sublet.operate.stream_removal import chosen, remove, standings
     from sublet.system.clock import SystemClock
 
     settings = settings_of(options, os.environ, required=("application",))

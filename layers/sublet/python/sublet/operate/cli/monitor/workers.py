@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.plurals import counted
 from sublet.decisions.status.work_distribution import GroupLoad, WorkDistribution, WorkerLoad
 from sublet.operate.cli.options.looking import look_once

@@ -1,15 +1,19 @@
-"""Arguments that several commands share: a position in time, --shard, and --stream where no application is needed."""
+"""Arguments that several commands share: a duration, a position in time, --shard, and --stream where no application is
+needed.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sublet.errors import SeekRefused, SettingsError
 from sublet.protocol.stream_identity import stream_settings
 from sublet.protocol.stream_key import stream_key_of
 from sublet.settings import DEFINITIONS, Settings, StreamChoice
+from sublet.settings.text import parse_duration
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
@@ -61,6 +65,13 @@ def streams_named(options: Namespace, environment: Mapping[str, str]) -> Setting
 
 def name_or_arn(settings: Settings) -> str:
     return settings.stream_arn or settings.stream
+
+
+def duration(text: str) -> timedelta:
+    try:
+        return parse_duration("duration", text)
+    except SettingsError as refused:
+        raise ArgumentTypeError(f"{text!r} is not {refused.allowed}") from None
 
 
 def place(text: str) -> SeekTime:

@@ -36,7 +36,7 @@ def decoding(options: Namespace, environment: Mapping[str, str]) -> RecordDecodi
     from sublet.settings.payload_format import parsed_format
 
     text = getattr(options, "decode", None) or environment.get(variable_of("payload_format"))
-    where = getattr(options, "where", None) or ""
+    where = getattr(options, "where", None)
     if text is None:
         return decoding_of(None, None, where)
     from sublet.aws.schema_registries import registry_of

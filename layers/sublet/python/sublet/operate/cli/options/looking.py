@@ -8,16 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sublet.command_line.harmless import harmless
+from sublet.command_line.terminal_text import harmless
 from sublet.errors import LeaseTableError
 from sublet.operate.cli.options.one_stream import one_stream
 from sublet.operate.cli.options.operated import operated
 from sublet.settings.value import NO_STREAM
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sublet.decisions.status.fleet_status import FleetStatus
     from sublet.operate.status_watch import Watch
-    from sublet.ports import Ports, Streams
+    from sublet.ports import Ports
 
 LOOKS_EVERY = timedelta(seconds=10)
 """How often a command looks with --watch."""
@@ -31,20 +33,24 @@ def look_once(options: Namespace) -> FleetStatus:
     return watch.look(retention)
 
 
-def watch_of(options: Namespace, *, probes: bool) -> tuple[Watch, timedelta | None]:
-    """Returns the watch, and the stream's retention if a stream is given. Probing needs the stream."""
+def watch_of(
+    options: Namespace, *, probes: bool, seen_by: Callable[[Ports], Ports] = lambda ports: ports
+) -> tuple[Watch, timedelta | None]:
+    """Returns the watch, and the stream's retention if a stream is given. Probing needs the stream. `seen_by`: through
+    which every call goes, those of finding the application too.
+    """
     from sublet.operate.positions.seek import check_stream
     from sublet.operate.status_watch import Watch
 
     settings, ports = operated(options, required=("application", *(("stream",) if probes else ())))
-    ports = with_sightings_if_there(ports, needs_leases=True)
+    ports = with_sightings_if_there(seen_by(ports), needs_leases=True)
     if (named := getattr(options, "one_stream", None)) is not None:
         ports = _of_one_stream(named, ports, settings.application)
     if settings.stream == NO_STREAM or not hasattr(options, "stream"):
         return Watch(ports, settings, probes), None
+    retention = retention_of(ports)
     if ports.streams is not None:
-        return Watch(ports, settings, probes), _retention(ports.streams)
-    retention = ports.stream.describe().retention
+        return Watch(ports, settings, probes), retention
     scan, known = ports.table.scan(), ports.sightings.load().stream
     check_stream(settings.application, known, scan.leases, ports.stream.list_shards(), ports)
     return Watch(ports, settings, probes), retention
@@ -57,10 +63,12 @@ def _of_one_stream(named: str, ports: Ports, application: str) -> Ports:
     return ports if streams is None else replace(ports, table=LeasesOfStreams(ports.table, frozenset(streams)))
 
 
-def _retention(streams: Streams) -> timedelta | None:
+def retention_of(ports: Ports) -> timedelta | None:
     """Returns None for several streams, because each has its own retention."""
-    found = streams.find().streams
-    return streams.of(found[0].stream).describe().retention if len(found) == 1 else None
+    if ports.streams is None:
+        return ports.stream.describe().retention
+    found = ports.streams.find().streams
+    return ports.streams.of(found[0].stream).describe().retention if len(found) == 1 else None
 
 
 def with_sightings_if_there(ports: Ports, *, needs_leases: bool = False) -> Ports:

@@ -8,21 +8,24 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command
-from sublet.command_line.harmless import HarmlessLines
-from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.settings_options import FIRST, add_setting, settings_of
+from sublet.command_line.terminal_text import HarmlessLines, printable
 from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
+from sublet.operate.cli.text.record_text import RecordForm, text_of
 from sublet.settings import DEFINITIONS
 from sublet.settings.value import variable_of
 
 if TYPE_CHECKING:
     from sublet.operate.redrive import RedriveProgress
     from sublet.ports import SetAsideStore
+    from sublet.protocol.failure_document import SetAsideBatch
 
 DESCRIPTION = """\
 Pass the records that an application has set aside to its handler again, in order within each shard: from an SQS queue,
@@ -35,16 +38,14 @@ redrive delivers" in docs/handlers.md.
 
 During the redrive a queue's messages are hidden from other consumers, and until 15 minutes after it if it is killed;
 redrive also asks the queue how many were hidden before (sqs:GetQueueAttributes). A dead-letter queue counts each
-redrive and each --dry-run as one receive. A FIFO queue returns ten batches of a shard at a time: once ten of a shard
+redrive, --dry-run and --show as one receive. A FIFO queue returns ten batches of a shard at a time: once ten of a shard
 stay, it returns no more of that shard, and redrive names the shard."""
 
 EXAMPLES = """\
 examples:
-  sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --dry-run \\
+  sublet redrive --from arn:aws:sqs:eu-west-1:123456789012:given-up --application orders-audit --dry-run
+  sublet redrive --from arn:aws:s3:::given-up/sublet --max-rate 200 \\
       --application orders-audit --stream orders --handler orders:handle
-  sublet redrive --from arn:aws:s3:::given-up/sublet --application orders-audit --stream orders --handler orders:handle
-  \\
-      --max-rate 200
   sublet redrive --from orders-audit-skipped --application orders-audit --stream orders --handler orders:handle"""
 
 SETTINGS = ("application", "stream", "handler", "handler_contract", "checkpointing", "log_exceptions")
@@ -61,8 +62,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the ARN of a queue, or of a bucket with or without /prefix; or a folder of this machine",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="only show what is there; call no handler, remove nothing"
+        "--dry-run",
+        action="store_true",
+        help="only show what is there: each batch's shard, positions, reason, error and time; it needs no "
+        "handler, and removes nothing",
     )
+    parser.add_argument("--show", action="store_true", help="as --dry-run, with each batch's records: payloads")
     parser.add_argument(
         "--max-rate",
         metavar="RECORDS",
@@ -104,15 +109,17 @@ def redrive(options: Namespace) -> int:
     from sublet.system.python_log import PythonLog
     from sublet.system.threads import ThreadTasks
 
-    settings = settings_of(options, os.environ)
+    is_dry = options.dry_run or options.show
+    settings = settings_of(options, os.environ, () if is_dry else FIRST)
     store = _store(options.source or settings.on_failure)
     lines = logging.StreamHandler()
     lines.setFormatter(HarmlessLines())
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("botocore").setLevel(logging.WARNING)  # otherwise it logs where it found credentials
     sys.path.insert(0, str(Path.cwd()))  # like `python -m`: finds a handler in this folder
-    handler = load_handler(settings.handler, settings)
-    print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)
+    handler = None if is_dry else load_handler(settings.handler, settings)
+    if not is_dry:
+        print(f"sublet: {note(settings.handler_contract)}", file=sys.stderr, flush=True)
     with shown() as show:
         log = PythonLog("sublet.redrive")
         done = Redrive(
@@ -122,13 +129,23 @@ def redrive(options: Namespace) -> int:
             SystemClock(),
             log,
             show,
-            options.dry_run,
+            is_dry,
             options.max_rate,
             ThreadTasks().signal().wait,
             decoder_of_settings(settings, SystemClock()),
+            partial(_found, shows_records=options.show),
         ).run()
-    print(said(done, dry_run=options.dry_run))
-    return 0 if done.is_complete or options.dry_run else 1
+    print(said(done, dry_run=is_dry))
+    return 0 if done.is_complete or is_dry else 1
+
+
+def _found(batch: SetAsideBatch, *, shows_records: bool) -> None:
+    from sublet.operate.rules.set_aside_waiting import batch_text
+
+    print("\n".join(printable(line) for line in batch_text(batch)))
+    if shows_records:
+        for record in batch.records:
+            print(f"  {text_of(record, RecordForm.LINE)}", flush=True)
 
 
 def _store(source: str | None) -> SetAsideStore:

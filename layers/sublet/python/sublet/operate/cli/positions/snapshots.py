@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sublet.command_line.command import Command, explain
-from sublet.command_line.harmless import printable
 from sublet.command_line.settings_options import add_setting, settings_of
+from sublet.command_line.terminal_text import printable
 from sublet.errors import LeaseTableNotFound, SeekRefused, SnapshotUnreadable
 from sublet.operate.cli.options.one_stream import add_one_stream, of_one_stream
 from sublet.operate.cli.options.operated import operator

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 
-from sublet.command_line.harmless import printable
+from sublet.command_line.terminal_text import printable
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.operate.formatting import shortened
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sublet.operate.formatting import time_text
-from sublet.payloads.shown import as_json, json_text
+from sublet.payloads.readable_json import as_json, json_text
 
 if TYPE_CHECKING:
     from sublet.operate.decoded_records import DecodedRecord

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sublet.decisions.status.shard_status import WORST_FIRST
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.line_chart import Graph, graph_of
-from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.rendering import bytes_text, page
 from sublet.operate.console.shard_rows import DEPTH_MAX, UNHEALTHY, ShardChoice, page_of, statuses_of
 from sublet.operate.console.watching import ApplicationView

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from sublet.errors import ControlRefused, SubletError
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.forms import Form
-from sublet.operate.console.page_parts import Console, opened
+from sublet.operate.console.people import named_as
 from sublet.operate.console.redriving import prepare_redrive, redrive_command
 from sublet.operate.console.rendering import LIVE_HEADER, page
 from sublet.operate.console.watching import ApplicationView
@@ -61,6 +62,7 @@ def plan_a_redrive(console: Console, request: Request, form: Form) -> Response:
         raise ControlRefused(str(refused)) from None
     plan = console.plans.begin(
         application.name,
+        named_as(console, request),
         "failures",
         f"Redrive {application.aside.name}",
         redrive_command(application, max_rate),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.hash_key_map import HOT, NO_VERDICTS, hottest_first, maps_of
-from sublet.operate.console.page_parts import Console, opened
 from sublet.operate.console.rendering import page
 from sublet.operate.console.watching import ApplicationView
 

@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 
 from sublet.decisions.status.shard_status import BAD_STATUSES, NOTHING, WORST_FIRST
 from sublet.decisions.status.status_rules import Status
+from sublet.operate.console.console_parts import Console
 from sublet.operate.console.line_chart import Graph
-from sublet.operate.console.page_parts import Console
 from sublet.operate.console.pages.application import lag_graph
 from sublet.operate.console.rendering import page
 from sublet.operate.console.shard_rows import statuses_of

@@ -7,10 +7,11 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.forms import Form
-from sublet.operate.console.page_parts import Console, opened
+from sublet.operate.console.people import named_as, who
 from sublet.operate.console.plans import ChangePlan
-from sublet.operate.console.rendering import address_of, page, problem
+from sublet.operate.console.rendering import page, problem
 
 SHOWN_ROWS = 500
 """How many rows of a plan the page shows; the command's `--json` has all."""
@@ -31,8 +32,14 @@ def execute(console: Console, request: Request, form: Form) -> Response:
         return _gone(request)
     if plan.prepared is not None and plan.prepared.needs_name and form.get("name") != application.name:
         return _page(console, request, plan, f"Type {application.name} to go on: nothing has been changed.")
-    who = f"{console.operator} from {address_of(request)}"
-    refused = console.plans.execute(plan, who, lambda: console.watching.look_soon(application.name))
+    if plan.by != named_as(console, request):
+        return _page(console, request, plan, f"{plan.by} has made this plan, in whose name it would be. Make your own.")
+    refused = console.plans.execute(
+        plan,
+        who(console, request),
+        lambda: console.watching.look_soon(application.name),
+        application.audit,
+    )
     if refused:
         return _page(console, request, plan, refused)
     return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)

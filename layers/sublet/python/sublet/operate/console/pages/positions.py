@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from http import HTTPStatus
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from sublet.errors import SeekRefused, StreamNotFound
+from sublet.errors import SeekRefused, StreamNotFound, SubletError
 from sublet.operate.console.applications import OpenApplication
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.forms import Form
-from sublet.operate.console.page_parts import Console, opened
-from sublet.operate.console.rendering import address_of, page
+from sublet.operate.console.people import named_as, who
+from sublet.operate.console.rendering import page
 from sublet.operate.console.seeking import SeekRequest, command_of, fixed, prepare_seek, words_of
 from sublet.operate.positions.seek_time import EARLIEST, LATEST, place
 from sublet.operate.positions.snapshots import snapshot_by_hand
+from sublet.operate.rules.change_audit import AuditEntry
 
 SHARDS_NAMED = 50
 
@@ -40,26 +44,33 @@ def show(console: Console, request: Request) -> Response:
 
 def plan_a_seek(console: Console, request: Request, form: Form) -> Response:
     application = with_stream(opened(console, request.path_params["application"]))
-    return _planned(console, application, request_of(form))
+    return _planned(console, application, named_as(console, request), request_of(form))
 
 
 def plan_an_undo(console: Console, request: Request, form: Form) -> Response:  # noqa: ARG001 - every form has the same shape
     application = with_stream(opened(console, request.path_params["application"]))
-    return _planned(console, application, SeekRequest())
+    return _planned(console, application, named_as(console, request), SeekRequest())
 
 
 def keep_a_snapshot(console: Console, request: Request, form: Form) -> Response:
     application = opened(console, request.path_params["application"])
     name = form.get("name", "")
     scan = application.ports.table.scan()
-    taken = snapshot_by_hand(name, scan, console.clock.now(), console.operator, application.known)
-    application.snapshots.keep_snapshot(taken)
-    console.log.info(
-        "console change",
-        application=application.name,
-        what=f"keep snapshot {name}",
-        who=f"{console.operator} from {address_of(request)}",
+    taken = snapshot_by_hand(name, scan, console.clock.now(), named_as(console, request), application.known)
+    made_by, command = (
+        who(console, request),
+        shlex.join(["sublet", "snapshot", name, "--application", application.name]),
     )
+    number = f"snapshot {name} {taken.taken_at.isoformat()}"
+    entry = AuditEntry(number, taken.taken_at, made_by, f"keep snapshot {name}", command)
+    application.audit.keep(entry)
+    try:
+        application.snapshots.keep_snapshot(taken)
+    except SubletError as refused:
+        application.audit.keep(structs.replace(entry, state="failed", said=str(refused)))
+        raise
+    console.log.info("console change", application=application.name, what=entry.what, who=made_by)
+    application.audit.keep(structs.replace(entry, state="done"))
     return RedirectResponse(f"/a/{application.name}/positions", HTTPStatus.SEE_OTHER)
 
 
@@ -99,13 +110,14 @@ def with_stream(application: OpenApplication) -> OpenApplication:
     return application
 
 
-def _planned(console: Console, application: OpenApplication, wanted: SeekRequest) -> Response:
+def _planned(console: Console, application: OpenApplication, by: str, wanted: SeekRequest) -> Response:
     wanted = fixed(wanted, application.ports.stream.service_time())
     plan = console.plans.begin(
         application.name,
+        by,
         "positions",
         words_of(wanted),
         command_of(wanted, application),
-        lambda: prepare_seek(wanted, application, console.applications, console.operator),
+        lambda: prepare_seek(wanted, application, console.applications, by),
     )
     return RedirectResponse(f"/a/{application.name}/plans/{plan.number}", HTTPStatus.SEE_OTHER)

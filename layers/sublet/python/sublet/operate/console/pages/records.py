@@ -10,16 +10,21 @@ from itertools import islice
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sublet.decisions.plurals import counted
 from sublet.errors import SeekRefused, SubletError
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.page_parts import Console, opened
+from sublet.operate.console.console_parts import Console, opened
+from sublet.operate.console.leaving import left
 from sublet.operate.console.rendering import page
+from sublet.operate.console.search import search
 from sublet.operate.decoded_records import DecodedRecord, RecordDecoding
 from sublet.operate.peek import PeekStart, start_at, start_at_lease, unopened_text, upcoming
 from sublet.operate.positions.seek_time import place
-from sublet.operate.where import Where
+from sublet.operate.where import Where, check_bounded
 from sublet.payloads.decoding import json_decoder
-from sublet.payloads.shown import json_text
+from sublet.payloads.readable_json import json_text
+from sublet.ports import Signal
+from sublet.protocol.records import UserRecord
 from sublet.reading.several_streams import named_shards
 
 READS_MAX = 12
@@ -42,6 +47,7 @@ class ShownRecord:
     size      in bytes
     document  its data's value as indented JSON, if it has fields or the console was told its format
     problem   why it is not of the format that the console was told
+    shard     its shard, if several were searched
     """
 
     position: str
@@ -54,6 +60,7 @@ class ShownRecord:
     document: str
     is_aggregated: bool
     problem: str = ""
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,10 @@ class RecordsRequest:
     contains: str = ""
     where: str = ""
     records: int = RECORDS
+
+    @property
+    def selects(self) -> bool:
+        return bool(self.key or self.contains or self.where)
 
 
 def show(console: Console, request: Request) -> Response:
@@ -89,8 +100,14 @@ def show(console: Console, request: Request) -> Response:
             start = _start(application, wish)
             note = unopened_text(wish.shard) if start is not None and start.is_unopened else ""
             decoding = _decoding(console, wish)
-            found = tuple(shown(each, decoding) for each in _found(application, wish, start, decoding))
+            stop = left(request)
+            found = tuple(shown(each, decoding) for each in _found(application, wish, start, decoding, stop))
             note = note or _unjudged(decoding)
+        except SubletError as refused:
+            problem = str(refused)
+    elif wish.selects:
+        try:
+            found, note = _searched(console, application, wish, left(request))
         except SubletError as refused:
             problem = str(refused)
     seen = console.watching.seen(application.name)
@@ -121,8 +138,32 @@ def _start(application: OpenApplication, wish: RecordsRequest) -> PeekStart | No
     return start_at_lease(wish.shard, application.name, ports)
 
 
+def _searched(
+    console: Console, application: OpenApplication, wish: RecordsRequest, stop: Signal
+) -> tuple[tuple[ShownRecord, ...], str]:
+    """Looks in every shard. Raises what `_start`, Stream and the schema registry raise."""
+    if not wish.start:
+        raise SeekRefused("to search all shards, say from when: earliest, 10m, or a time")
+    start, decoding = _start(application, wish), _decoding(console, wish)
+    assert start is not None, "from a moment"
+
+    def wanted(record: UserRecord) -> DecodedRecord | None:
+        return decoding.of(record) if _is_wanted(record, wish) else None
+
+    result = search(start, application.ports, wanted, wish.records, stop)
+    left = f", and {counted(result.left, 'shard')} not as far: search from a later time" if result.left else ""
+    searched = f"{counted(result.shards, 'shard')} searched, some seconds each at most{left}"
+    found = (replace(shown(each.decoded, decoding), shard=each.shard_id) for each in result.records)
+    return tuple(found), _unjudged(decoding) or searched
+
+
+def _is_wanted(record: UserRecord, wish: RecordsRequest) -> bool:
+    return wish.key in ("", record.partition_key) and wish.contains.encode() in record.data
+
+
 def _decoding(console: Console, wish: RecordsRequest) -> RecordDecoding:
     """Raises SettingsError for the condition."""
+    check_bounded(wish.where)
     where, decode = Where(wish.where) if wish.where else None, console.decode
     return RecordDecoding(decode or json_decoder(), is_stated=decode is not None, where=where)
 
@@ -135,14 +176,17 @@ def _unjudged(decoding: RecordDecoding) -> str:
 
 
 def _found(
-    application: OpenApplication, wish: RecordsRequest, start: PeekStart | None, decoding: RecordDecoding
+    application: OpenApplication,
+    wish: RecordsRequest,
+    start: PeekStart | None,
+    decoding: RecordDecoding,
+    stop: Signal,
 ) -> Iterable[DecodedRecord]:
     """Raises what Stream and the schema registry raise."""
     if start is None:
         return ()
-    text = wish.contains.encode()
-    every = upcoming(wish.shard, start.at, start.after, application.ports, READS_MAX)
-    wanted = (record for record in every if wish.key in ("", record.partition_key) and text in record.data)
+    every = upcoming(wish.shard, start.at, start.after, application.ports, READS_MAX, stop=stop)
+    wanted = (record for record in every if _is_wanted(record, wish))
     decoded = (decoding.of(record) for record in wanted)
     return islice((each for each in decoded if each is not None), wish.records)
 

@@ -12,7 +12,7 @@ from sublet.decisions.session.control import pause_of
 from sublet.decisions.status.shard_status import ShardStatus
 from sublet.errors import ShardNotFound, SubletError
 from sublet.operate.console.applications import OpenApplication
-from sublet.operate.console.page_parts import Console, opened
+from sublet.operate.console.console_parts import Console, opened
 from sublet.operate.console.rendering import LIVE_HEADER, page
 from sublet.operate.console.watching import ApplicationView
 from sublet.operate.rules.hot_shards import HotShard

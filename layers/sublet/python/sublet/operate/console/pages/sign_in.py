@@ -7,10 +7,10 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from sublet.operate.console.access import LASTS, BrowserSession
+from sublet.operate.console.browser_sessions import LASTS, BrowserSession
+from sublet.operate.console.console_parts import Console
 from sublet.operate.console.forms import Form
 from sublet.operate.console.guard import cookie_of
-from sublet.operate.console.page_parts import Console
 from sublet.operate.console.rendering import address_of, page
 
 

@@ -1,0 +1,1 @@
+"""Metrics in OpenTelemetry's protocol, to CloudWatch or to a collector (`metrics_export=otlp`)."""
