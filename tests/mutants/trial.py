@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Self
 
@@ -28,8 +29,12 @@ from tests.mutants.mutate import Mutant, place
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "sublet" / "python"
 
+SLOWER_AT_MOST = 4
+"""A mutant with which the tests, or the worlds, take so many times the seconds of CPU that they take without one counts
+as noticed."""
+
 LIMIT = 90
-"""Seconds of CPU for either; the slowest takes a fifth of it. A mutant that takes longer counts as noticed."""
+"""Seconds of CPU that a mutant has at least."""
 
 PATIENCE = 600.0
 """Seconds by the clock, for a mutant that waits for ever. A busy machine must not be mistaken for it."""
@@ -82,6 +87,19 @@ class Verdict:
         return f"tests {self.tests}, simulation {self.simulation}"
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a fork ended, and the seconds of CPU that it used."""
+
+    outcome: Outcome
+    used: float
+
+    @property
+    def limit(self) -> int:
+        """For the same with a mutant."""
+        return max(LIMIT, ceil(SLOWER_AT_MOST * self.used))
+
+
 class Trials:
     """A context: the copy exists as long. Forks of this process load it, so the process must not have loaded the
     library.
@@ -94,6 +112,8 @@ class Trials:
         self._folder = tempfile.TemporaryDirectory(prefix="sublet-mutants-")
         self._library = Path(self._folder.name)
         self._count = 0
+        self._limits: dict[str, int] = {}
+        self._limit_of_worlds = LIMIT
 
     def __enter__(self) -> Self:
         for source in LIBRARY.rglob("*.py"):
@@ -106,12 +126,19 @@ class Trials:
         self._folder.cleanup()
 
     def check(self, chosen: Iterable[Mutant]) -> None:
-        """Checks that the tests and the worlds find nothing in the unchanged library."""
-        for package in {package_of(mutant.file) for mutant in chosen}:
-            if self._forked(partial(self._run_tests, TESTS[package])) is not Outcome.SURVIVED:
-                raise RuntimeError(f"the tests of {package} fail without any mutant")
-        if self._forked(self._simulate) is not Outcome.SURVIVED:
+        """Checks that the tests and the worlds find nothing in the unchanged library, and notes how long they take."""
+        for package in sorted({package_of(mutant.file) for mutant in chosen}):
+            ended = self._forked(partial(self._run_tests, TESTS[package]), resource.RLIM_INFINITY)
+            if ended.outcome is not Outcome.SURVIVED:
+                raise RuntimeError(
+                    f"the tests of {package} fail without any mutant, after {ended.used:.0f} s of CPU: run "
+                    f'python -m pytest -x -m "not explores" {" ".join(TESTS[package])}'
+                )
+            self._limits[package] = ended.limit
+        ended = self._forked(self._simulate, resource.RLIM_INFINITY)
+        if ended.outcome is not Outcome.SURVIVED:
             raise RuntimeError("the simulation finds something without any mutant")
+        self._limit_of_worlds = ended.limit
 
     def judge(self, mutant: Mutant, *, both: bool = False) -> Verdict:
         """The simulation runs if the tests have not noticed the mutant, or if `both`."""
@@ -123,7 +150,7 @@ class Trials:
         try:
             tests = self._tested(mutant.file)
             is_asked = both or tests is Outcome.SURVIVED
-            simulation = self._forked(self._simulate) if is_asked else Outcome.NOT_ASKED
+            simulation = self._forked(self._simulate, self._limit_of_worlds).outcome if is_asked else Outcome.NOT_ASKED
         finally:
             place.unlink()
             place.symlink_to(mutant.file)
@@ -131,8 +158,10 @@ class Trials:
 
     def _tested(self, file: Path) -> Outcome:
         """With its own tests, and then all of its package's."""
-        for chosen in (own_tests(file), TESTS[package_of(file)]):
-            if chosen and self._forked(partial(self._run_tests, chosen)) is Outcome.NOTICED:
+        package = package_of(file)
+        limit = self._limits.get(package, LIMIT)
+        for chosen in (own_tests(file), TESTS[package]):
+            if chosen and self._forked(partial(self._run_tests, chosen), limit).outcome is Outcome.NOTICED:
                 return Outcome.NOTICED
         return Outcome.SURVIVED
 
@@ -147,25 +176,25 @@ class Trials:
 
         return all(simulate(FIRST_WORLD + seed).violation is None for seed in range(self._worlds))
 
-    def _forked(self, is_fine: Callable[[], bool]) -> Outcome:
+    def _forked(self, is_fine: Callable[[], bool], limit: int) -> Ended:
         """Any end of the fork but a clean one counts as noticed: a wrong answer, an exception, its own death, or the
-        limit."""
+        limit, in seconds of CPU."""
         child = os.fork()
         if child == 0:
             sys.path[:0] = [
                 str(self._library),
                 str(ROOT),
             ]  # before all that may import the library, pytest's plugins too
-            _in_fork(is_fine)
+            _in_fork(is_fine, limit)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            ended, status = os.waitpid(child, os.WNOHANG)
+            ended, status, usage = os.wait4(child, os.WNOHANG)
             if ended:
-                return Outcome.SURVIVED if status == 0 else Outcome.NOTICED
+                return Ended(Outcome.SURVIVED if status == 0 else Outcome.NOTICED, usage.ru_utime + usage.ru_stime)
             time.sleep(0.02)
         os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return Outcome.NOTICED
+        usage = os.wait4(child, 0)[2]
+        return Ended(Outcome.NOTICED, usage.ru_utime + usage.ru_stime)
 
 
 def own_tests(file: Path) -> tuple[str, ...]:
@@ -179,10 +208,10 @@ def package_of(file: Path) -> str:
     return place(file).parts[0]
 
 
-def _in_fork(is_fine: Callable[[], bool]) -> None:
+def _in_fork(is_fine: Callable[[], bool], limit: int) -> None:
     os.setsid()
     os.chdir(ROOT)
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
