@@ -200,25 +200,27 @@ def test_records_of_batches_that_a_set_back_numbers_anew_are_taken(
     assert_each_once(tmp_path)
 
 
+@pytest.mark.parametrize("leases", ["none", "hold"])
 def test_records_that_a_table_lacks_are_left_to_the_pipeline_after_a_set_back(
-    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leases: str
 ) -> None:
     """A batch was cut off after `raw`, and then the checkpoint was emptied: its number is committed now, and the batch
     is not written."""
+    shared = {"application": stream, "leases": "hold", "failoverTime": "4s"} if leases == "hold" else {}
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write))
         with pytest.raises(StreamingQueryException):
-            write(spark, stream, tmp_path, OLD)
+            write(spark, stream, tmp_path, OLD, **shared)
     assert (len(rows(tmp_path, "raw")), (tmp_path / "lake" / "parsed").exists()) == (50, False)
     for log in ("offsets", "commits"):
         shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log, ignore_errors=True)
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write, batch=2))
         with pytest.raises(StreamingQueryException):
-            write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10")
+            write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10", **shared)
     said: list[object] = []
     done = reparse(spark, again(tmp_path, NEW, Source.RAW), said.append)
     left = 50 - done.fit - done.misfit
     assert any(str(line).startswith(f"{left} records left to the pipeline") for line in said)
-    write(spark, stream, tmp_path, NEW)
+    write(spark, stream, tmp_path, NEW, **shared)
     assert_each_once(tmp_path)

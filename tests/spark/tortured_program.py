@@ -85,11 +85,14 @@ class Killer:
 
 
 def kill(victim: str, what: str) -> None:
-    print(json.dumps([KILLED, victim, what]), flush=True)
+    """Says so if there was something to kill: Spark's Python processes come and go with its tasks."""
     session = os.getsid(0)
     if victim == "all":
+        print(json.dumps([KILLED, victim, what]), flush=True)
         kill_session(session)
     found = python_workers(session) if victim == "workers" else list(processes(session, COMMANDS[victim]))
+    if found:
+        print(json.dumps([KILLED, victim, what]), flush=True)
     for pid in found:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)

@@ -96,6 +96,7 @@ class World(ABC):
         self.streams = [self.new_stream("a")]
         self.gone: list[JsonStream] = []
         self.lake = self.new_lake("main")
+        self.untouched: list[Callable[[], object]] = []
         self.say(f"{self.kind} into {sink}: seed {seed}, {records} records, {kills} kills")
 
     def say(self, what: str) -> None:
@@ -217,7 +218,11 @@ class World(ABC):
                 self.say(line.strip())
 
     def touch(self) -> None:
-        touch = self.chance.choice(self.touches())
+        """Each touch once, in a drawn order, before any comes again."""
+        if not self.untouched:
+            self.untouched = self.touches()
+            self.chance.shuffle(self.untouched)
+        touch = self.untouched.pop()
         self.count(touch.__name__)
         touch()
 

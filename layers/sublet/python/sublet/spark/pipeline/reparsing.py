@@ -33,7 +33,7 @@ from sublet.spark.pipeline.session import in_session, say
 from sublet.spark.pipeline.tables import positions_in
 from sublet.spark.pipeline.transforming import OWN_TABLES
 from sublet.spark.pipeline.variant_columns import check_sink
-from sublet.spark.plan.table_positions import held_by_all
+from sublet.spark.plan.table_positions import BatchExtent, bounded, held_by_all
 from sublet.spark.positions import is_beyond
 
 IDENTITY = (ARRIVAL_DATE, "stream", "shardId", "sequenceNumber", "subSequenceNumber")
@@ -93,16 +93,24 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
 
 def _is_whole(spark: SparkSession, settings: ReparseSettings, last: int) -> Column:
     """Whether the pipeline is through with a record: all tables hold its shard up to there. Not by its batch's number,
-    which after a set-back names other records, except where positions are not known, and where leases are shared: then
-    what was cut off between two tables may never come again. Call it before rows are read."""
+    which after a set-back names other records, except where positions are not known. Where leases are shared, what was
+    cut off between two tables may never come again: there the query's own position says that it is past a record, and
+    the number does of shards that others have. Call it before rows are read."""
     by_number = F.col("batch") <= last
     held = positions_in(spark, settings.output, settings.checkpoint, settings.sink, OWN_TABLES)
     if held is None:
         return by_number
     whole = F.coalesce(~is_beyond(held_by_all(held)), by_number)
     offset = OffsetLog(SparkFiles(spark).read_text, settings.checkpoint).offset(last)
-    is_shared = offset is None or any(part.application is not None for part in offset.streams.values())
-    return whole | by_number if is_shared else whole
+    if offset is None:
+        return whole | by_number
+    committed = bounded(BatchExtent(), None, offset)
+    if not committed.is_shared:
+        return whole
+    if not committed.ends:
+        return whole | by_number
+    passed = {name: str(end) for name, end in committed.ends.items()}
+    return whole | F.coalesce(~is_beyond(passed), by_number)
 
 
 def _merged(spark: SparkSession, settings: ReparseSettings, schema: StructType, names: list[str]) -> MergedTable | None:
