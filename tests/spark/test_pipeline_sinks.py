@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.spark.pipeline.delta_tables import DeltaTables
 from sublet.spark.pipeline.file_system import SparkFiles
-from sublet.spark.pipeline.layout import Batch, Layout, write_files
+from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
 from sublet.spark.pipeline.settings import Sink
 from sublet.spark.pipeline.tables import Tables
@@ -41,19 +43,28 @@ class Sinks:
         self.spark, self.folder, self.sink, self.number = spark, folder, sink, 0
         self.partition_by: tuple[str, ...] = ()
 
-    def opened(self) -> Tables:
+    def opened(self, write_frame: WriteFrame = write_files) -> Tables:
         files, layout = SparkFiles(self.spark), Layout(self.partition_by, 2**20)
         if self.sink is Sink.DELTA:
-            return DeltaTables(files, str(self.folder), "pipeline", layout, write_files)
-        return ParquetTables(self.spark, files, str(self.folder), layout, write_files)
+            return DeltaTables(files, str(self.folder), "pipeline", layout, write_frame)
+        return ParquetTables(self.spark, files, str(self.folder), layout, write_frame)
 
-    def write(self, *columns: str) -> None:
+    def write(self, *columns: str, write_frame: WriteFrame = write_files) -> None:
         """A row of these SQL expressions."""
         self.number += 1
         at = Checkpoint(str(self.number))
         extent = BatchExtent({"orders/shardId-0": ShardExtent(at, at, self.number)}, 1, 10)
         frame = self.spark.range(1).selectExpr(*columns)
-        assert self.opened().write({"parsed": frame}, Batch(self.number, extent)) == {"parsed": 1}
+        assert self.opened(write_frame).write({"parsed": frame}, Batch(self.number, extent)) == {"parsed": 1}
+
+    def staged(self) -> list[Path]:
+        """The files of attempts that are not committed, with those that say when each began."""
+        if self.sink is Sink.PARQUET:
+            return [file for file in (self.folder / "_sublet" / "staged").rglob("*") if file.is_file()]
+        committed = {Path(uri).name for uri in DeltaTable(str(self.folder / "parsed")).file_uris()}
+        files = [file for file in (self.folder / "parsed").rglob("*.parquet") if "_delta_log" not in file.parts]
+        positions = sorted((self.folder / "parsed" / "_sublet").iterdir())
+        return [file for file in files if file.name not in committed] + positions
 
     def read(self) -> DataFrame:
         """As anyone reads it, with no option."""
@@ -218,3 +229,75 @@ def test_parquet_journal_that_was_cut_short_leaves_the_one_before(spark: SparkSe
     sink.write("2L as id")
     assert sink.rows("id") == [(1,), (2,)]
     assert not list((tmp_path / "_sublet").rglob("*.parquet"))
+
+
+class Killed(Exception):
+    """In place of SIGKILL of a driver."""
+
+
+@BOTH
+def test_of_two_drivers_that_write_at_once_one_commits(spark: SparkSession, tmp_path: Path, sink: Sink) -> None:
+    """A cluster has started another while the first one still writes the same batch."""
+    table = Sinks(spark, tmp_path, sink)
+    table.write("0L as id")
+
+    def write_beside_another(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+        write_files(frame, folder, partitions)
+        table.number -= 1
+        table.write("1L as id")
+
+    with pytest.raises((SettingsError, CommitFailedError), match=r"run one at a time|Concurrent transaction"):
+        table.write("1L as id", write_frame=write_beside_another)
+    assert table.rows("id") == [(0,), (1,)]
+    table.write("2L as id")
+    assert table.rows("id") == [(0,), (1,), (2,)]
+
+
+@BOTH
+def test_what_a_driver_stages_is_left_alone_by_another_that_begins(
+    spark: SparkSession, tmp_path: Path, sink: Sink
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.write("0L as id")
+
+    def begin_and_die(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+        raise Killed
+
+    def write_beside_another(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+        write_files(frame, folder, partitions)
+        table.number -= 1
+        with pytest.raises(Killed):
+            table.write("1L as id", write_frame=begin_and_die)
+
+    table.write("1L as id", write_frame=write_beside_another)
+    assert table.rows("id") == [(0,), (1,)]
+    table.write("2L as id")
+    assert table.rows("id") == [(0,), (1,), (2,)]
+
+
+class Gone(BaseException):
+    """In place of SIGKILL: nothing is cleaned up."""
+
+
+@BOTH
+def test_files_of_a_driver_that_was_killed_go_after_an_hour(spark: SparkSession, tmp_path: Path, sink: Sink) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.write("0L as id")
+    before = set(table.staged())
+
+    def write_and_die(frame: DataFrame, folder: str, partitions: Sequence[str]) -> None:
+        write_files(frame, folder, partitions)
+        raise Gone
+
+    with pytest.raises(Gone):
+        table.write("1L as id", write_frame=write_and_die)
+    left = set(table.staged()) - before
+    assert len(left) >= 2
+    table.number -= 1
+    table.write("1L as id")
+    assert left <= set(table.staged())
+    for file in left:
+        os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 3601))
+    table.write("2L as id")
+    assert not left & set(table.staged())
+    assert table.rows("id") == [(0,), (1,), (2,)]

@@ -5,7 +5,8 @@ them: its own writer would take every row through the driver. Delta's own writer
 positions, so the transaction's number points to a file of positions that was written before it.
 
 The number is the table's own counter, with chance in its last 20 bits. Only the file that a committed transaction
-names is ever read, so an attempt that ended before its commit changes nothing, and the next one removes its files.
+names is ever read, so an attempt that ended before its commit changes nothing, and a later one removes its files. Of
+two drivers that write at once, delta-rs lets one commit.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ from sublet.spark.release import arrow_schema
 
 POSITIONS = "_sublet"
 """The folder in a table with its positions. Delta's vacuum leaves such names alone."""
+
+ABANDONED_MILLIS = 3_600_000
+"""How old an attempt is whose files may go. A younger one may be another driver's, which commits yet: a cluster can
+start a driver while the one before still runs."""
 
 _CHANCE_BITS = 20
 
@@ -78,7 +83,7 @@ class DeltaTables:
     def held(self, name: str, table: DeltaTable | None = None) -> DeltaPositions:
         """Raises SettingsError if the file that the table names is gone."""
         table = table or self.opened(name)
-        version = None if table is None else table.transaction_version(self.app_id)
+        version = self._version(table)
         if version is None:
             return DeltaPositions()
         place = self._place(name, version)
@@ -90,18 +95,30 @@ class DeltaTables:
 
     def begin(self, name: str, held: DeltaPositions, reached: TablePositions) -> Transaction:
         """Writes the positions of the next transaction, which has to be committed with the rows. Removes what
-        earlier attempts left."""
-        for file in self._files.files(f"{self._output}/{name}/{POSITIONS}"):
-            version = int(file.path.removesuffix(".json"))
-            if version not in (held.version, held.previous):
-                self._files.delete(f"{self._output}/{name}/{_folder(version)}")
-            if version != held.version:
-                self._files.delete(f"{self._output}/{name}/{POSITIONS}/{file.path}")
+        abandoned attempts left."""
         counter = 1 + ((held.version or 0) >> _CHANCE_BITS)
         version = (counter << _CHANCE_BITS) | self._chance(_CHANCE_BITS)
         value = {"positions": reached.to_value(), "previous": held.version}
         self._files.write_text(self._place(name, version), json.dumps(value))
+        self._remove_abandoned(name, held, version)
         return Transaction(self.app_id, version)
+
+    def _remove_abandoned(self, name: str, held: DeltaPositions, ours: int) -> None:
+        """By the file system's own clock. Nothing if another driver has committed since."""
+        listed = self._files.files(f"{self._output}/{name}/{POSITIONS}")
+        written = {int(file.path.removesuffix(".json")): file.modified for file in listed}
+        if held.previous in written:
+            self._files.delete(self._place(name, held.previous))
+        others = written.keys() - {ours, held.version, held.previous}
+        abandoned = sorted(version for version in others if written[version] <= written[ours] - ABANDONED_MILLIS)
+        if abandoned and self._version(self.opened(name)) == held.version:
+            for version in abandoned:
+                self._remove(name, version)
+
+    def _remove(self, name: str, version: int) -> None:
+        """Of an attempt that will not be committed."""
+        self._files.delete(f"{self._output}/{name}/{_folder(version)}")
+        self._files.delete(self._place(name, version))
 
     def move(self, name: str, reached: TablePositions) -> None:
         """Sets the positions of an existing table, without rows."""
@@ -124,14 +141,21 @@ class DeltaTables:
         partitions = self._layout.partitions_of(frame)
         if table is not None:
             columns = self._evolved(name, table, columns)
+            if self._version(table) != held.version:
+                raise SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
             partitions = table.metadata().partition_columns
         schema = _schema(columns)
         transaction = self.begin(name, held, reached)
         adds: list[AddAction] = []
         if rows:
-            folder = f"{self._output}/{name}/{_folder(transaction.version)}"
-            self._write_frame(self._layout.gathered(conformed(given, columns), batch.extent), folder, partitions)
-            adds = self._adds(folder, _folder(transaction.version), [c for c in columns if c["name"] in partitions])
+            place = _folder(transaction.version)
+            folder = f"{self._output}/{name}/{place}"
+            try:
+                self._write_frame(self._layout.gathered(conformed(given, columns), batch.extent), folder, partitions)
+                adds = self._adds(folder, place, [column for column in columns if column["name"] in partitions])
+            except Exception:
+                self._remove(name, transaction.version)
+                raise
         commit = CommitProperties(app_transactions=[transaction])
         if table is None:
             uri = delta_uri(self._files.absolute(f"{self._output}/{name}"))
@@ -161,6 +185,10 @@ class DeltaTables:
         for add, file in zip(adds, files, strict=True):
             add.stats = stats[_key(file.path, add.partition_values)]
         return [add for add in adds if json.loads(add.stats)["numRecords"]]
+
+    def _version(self, table: DeltaTable | None) -> int | None:
+        """The number of the pipeline's newest transaction."""
+        return None if table is None else table.transaction_version(self.app_id)
 
     def _place(self, name: str, version: int) -> str:
         return f"{self._output}/{name}/{POSITIONS}/{version}.json"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+_EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
 
 class ListedFile(NamedTuple):
@@ -46,6 +49,21 @@ class SparkFiles:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+
+    def write_new_text(self, path: str, text: str) -> bool:
+        """As `write_text`. False if there is such a file already, as far as the file system can tell."""
+        system, place = self._at(path)
+        try:
+            stream = system.create(place, False)
+        except Py4JJavaError as failure:
+            if failure.java_exception.getClass().getName() == _EXISTS:
+                return False
+            raise
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        return True
 
     def delete(self, path: str) -> None:
         """Deletes a file, or a folder with its contents, if it exists."""

@@ -7,6 +7,7 @@ makes it the table's, and sets the property with the positions. Compaction and t
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from sublet.spark.plan.table_positions import TablePositions
 
 WAP = "write.wap.enabled"
 _WAP_ID = "spark.wap.id"
+_ATTEMPT = "sublet.attempt"
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -73,10 +75,11 @@ class IcebergTables:
             given = given.withColumn(PIPELINE, F.lit(self._id))
         rows = int(frame.count())
         columns = self._evolved(name, columns_of(given))
-        wap_id = f"{self._id}-{number + 1}"
+        attempt = secrets.token_hex(8)
         if rows:
-            self._stage(name, self._layout.gathered(conformed(given, columns), batch.extent), wap_id)
-        self._publish(name, reached, number + 1, wap_id if rows else None)
+            gathered = self._layout.gathered(conformed(given, columns), batch.extent)
+            self._stage(name, gathered, f"{self._id}-{number + 1}", attempt)
+        self._publish(name, reached, number + 1, attempt if rows else None)
         return rows
 
     def _exists(self, name: str) -> bool:
@@ -89,33 +92,34 @@ class IcebergTables:
         columns = [F.col(column) for column in self._layout.partitions_of(frame)]
         (writer.partitionedBy(*columns) if columns else writer).create()
 
-    def _stage(self, name: str, frame: DataFrame, wap_id: str) -> None:
+    def _stage(self, name: str, frame: DataFrame, wap_id: str, attempt: str) -> None:
         """Writes the rows as a snapshot that is not the table's. A micro-batch has a session of its own, and only that
-        one's configuration counts."""
+        one's configuration counts. Iceberg publishes one snapshot of a `wap_id`: of two drivers, one fails."""
         table = self._loaded(name)
         if table.properties().get(WAP) != "true":
             table.updateProperties().set(WAP, "true").commit()
         conf = frame.sparkSession.conf
         conf.set(_WAP_ID, wap_id)
         try:
-            frame.writeTo(f"{self._namespace}.{name}").append()
+            frame.writeTo(f"{self._namespace}.{name}").option(f"snapshot-property.{_ATTEMPT}", attempt).append()
         finally:
             conf.unset(_WAP_ID)
 
-    def _publish(self, name: str, reached: TablePositions, number: int, wap_id: str | None) -> None:
+    def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
         """One commit of both. Iceberg repeats it if another commit, such as compaction's, comes between."""
         transaction = self._loaded(name).newTransaction()
         value = json.dumps({"positions": reached.to_value(), "number": number})
         transaction.updateProperties().set(self._property, value).commit()
-        if wap_id is not None:
-            transaction.manageSnapshots().cherrypick(self._staged(name, wap_id)).commit()
+        if attempt is not None:
+            transaction.manageSnapshots().cherrypick(self._staged(name, attempt)).commit()
         transaction.commitTransaction()
 
-    def _staged(self, name: str, wap_id: str) -> int:
-        """The newest snapshot that was staged under this id. An earlier attempt may have left another, which never
-        becomes the table's, and expires."""
-        staged = self._spark.table(f"{self._namespace}.{name}.snapshots").where(F.col("summary")["wap.id"] == wap_id)
-        return int(staged.orderBy(F.desc("committed_at")).select("snapshot_id").collect()[0][0])
+    def _staged(self, name: str, attempt: str) -> int:
+        """The attempt's snapshot. Those of others never become the table's, and expire."""
+        summary = F.col("summary")[_ATTEMPT]
+        snapshots = self._spark.table(f"{self._namespace}.{name}.snapshots").where(summary == attempt)
+        [found] = snapshots.select("snapshot_id").collect()
+        return int(found[0])
 
     def _held(self, name: str) -> tuple[TablePositions, int]:
         """The table's positions, and the number of the commit that set them."""

@@ -22,7 +22,7 @@ JOURNAL = "_sublet"
 """The folder of the journal, in the output."""
 
 STAGED = f"{JOURNAL}/staged"
-"""The folder of files that are not in a table yet: below it a folder for each journal, and in that as in the output."""
+"""The folder of files that are not in a table yet: below it a folder for each attempt, and in that as in the output."""
 
 COLUMNS_FILE = "_common_metadata"
 """A file in a table that readers take the columns from, instead of from some other file."""
@@ -42,22 +42,26 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The state after a batch. `moves`: its staged files, each of which belongs to the same
-    place below the output."""
+    """The state after a batch.
+
+    moves    its staged files, each of which belongs to the same place below the output
+    attempt  the folder in which they are staged
+    """
 
     number: int = 0
     tables: Mapping[str, TableState] = field(default_factory=dict)
     moves: tuple[str, ...] = ()
+    attempt: str = ""
 
-    def next(self, tables: Mapping[str, TableState], moves: tuple[str, ...]) -> Journal:
-        return replace(self, number=self.number + 1, tables={**self.tables, **tables}, moves=moves)
+    def next(self, number: int, tables: Mapping[str, TableState], moves: tuple[str, ...], attempt: str) -> Journal:
+        return replace(self, number=number, tables={**self.tables, **tables}, moves=moves, attempt=attempt)
 
     def to_json(self) -> str:
         tables = {
             name: {"positions": t.positions.to_value(), "columns": t.columns, "partitions": t.partitions}
             for name, t in self.tables.items()
         }
-        return json.dumps({"number": self.number, "tables": tables, "moves": self.moves})
+        return json.dumps({"number": self.number, "tables": tables, "moves": self.moves, "attempt": self.attempt})
 
     @classmethod
     def from_json(cls, text: str | None) -> Journal | None:
@@ -65,7 +69,8 @@ class Journal:
         try:
             value = json.loads(text or "")
             tables = {str(name): _table_from(of) for name, of in value["tables"].items()}
-            return cls(int(value["number"]), tables, tuple(map(str, value["moves"])))
+            number = int(value["number"])  # in which its files were staged, in journals without an attempt
+            return cls(number, tables, tuple(map(str, value["moves"])), str(value.get("attempt", number)))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -78,9 +83,9 @@ def _table_from(value: Any) -> TableState:
 
 def checked_moves(journal: Journal) -> tuple[str, ...]:
     """The moves. Anyone who can write to the output can write the text, so only files in a table's folders are
-    allowed. Raises SettingsError for any other."""
-    for place in journal.moves:
+    allowed, and an attempt's name without a folder. Raises SettingsError for any other."""
+    for place in (f"{journal.attempt}/{move}" for move in journal.moves):
         parts = place.split("/")
-        if len(parts) < 2 or not all(re.fullmatch(NAME, part) for part in parts):
+        if len(parts) < 3 or not all(re.fullmatch(NAME, part) for part in parts):
             raise SettingsError("output", place, f"its journal names a file that no batch writes: check {JOURNAL}")
     return journal.moves

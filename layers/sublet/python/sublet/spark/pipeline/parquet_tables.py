@@ -2,22 +2,33 @@
 
 The files of a batch are written below `_sublet/staged`, then the journal (see `journal`) has them and the positions of
 all tables in one text, and then they are moved into the tables. So no row is ever in a table twice, and the rest of an
-interrupted batch is moved by the next attempt. Spark's own file sink would need a query per table, each of which would
-read the stream again, and only Spark reads its `_spark_metadata`.
+interrupted batch is moved by the next attempt. Each attempt stages in a folder of its own, and notes its journal under
+a number that was free when it read the one before: of two drivers that write at once, one commits. Spark's own file
+sink would need a query per table, each of which would read the stream again, and only Spark reads its
+`_spark_metadata`.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from sublet.errors import SettingsError
 from sublet.spark.pipeline.evolution import Column, evolution
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.journal import COLUMNS_FILE, JOURNAL, STAGED, Journal, TableState, checked_moves
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
 from sublet.spark.plan.table_positions import TablePositions
+
+ABANDONED_MILLIS = 3_600_000
+"""How old an attempt is whose files may go. A younger one may be another driver's, which commits yet: a cluster can
+start a driver while the one before still runs."""
+
+BEGUN = ".begun"
+"""A file beside an attempt's folder, which says when it began."""
 
 
 class ParquetTables:
@@ -28,7 +39,8 @@ class ParquetTables:
     ) -> None:
         self._spark, self._files, self._output = spark, files, output
         self._layout, self._write_frame = layout, write_frame
-        self.journal = self._newest()
+        self.journal, self._number = self._newest()
+        self._attempt = ""
         self._move()
 
     def positions(self, table: str) -> TablePositions:
@@ -37,24 +49,58 @@ class ParquetTables:
 
     def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
         self._move()
-        self._files.delete(f"{self._output}/{STAGED}")
+        self._begin()
         counts, states = {}, {}
-        for name, frame in tables.items():
-            counts[name], state = self._stage(name, frame, batch)
-            if state is not None:
-                states[name] = state
+        try:
+            for name, frame in tables.items():
+                counts[name], state = self._stage(name, frame, batch)
+                if state is not None:
+                    states[name] = state
+        except Exception:
+            self._remove(self._attempt)
+            raise
         if states:
             changed = [f"{name}/{COLUMNS_FILE}" for name, state in states.items() if self._has_new_columns(name, state)]
             self.commit(states, (*changed, *(file.path for file in self._files.files(self._staged()))))
+        self._remove(self._attempt)
         return counts
 
     def commit(self, states: Mapping[str, TableState], moves: tuple[str, ...] = ()) -> None:
-        """Notes the tables' states, and moves the staged files into the tables."""
-        journal = self.journal.next(states, moves)
-        self._files.write_text(self._place(journal.number), journal.to_json())
-        self._files.delete(self._place(journal.number - 2))
-        self.journal = journal
+        """Notes the tables' states, and moves the staged files into the tables. Raises SettingsError if another driver
+        has done so."""
+        before, journal = self.journal.number, self.journal.next(self._number, states, moves, self._attempt)
+        text = journal.to_json()
+        if not (self._is_newest() and self._files.write_new_text(self._place(journal.number), text)):
+            wanted = "another run of this pipeline has written it: run one at a time"
+            raise SettingsError("output", self._output, wanted)
+        self.journal, self._number = journal, journal.number + 1
+        for number in self._numbers():
+            if number < before:
+                self._files.delete(self._place(number))
         self._move()
+
+    def _begin(self) -> None:
+        """Begins an attempt, and removes what abandoned ones left, by the file system's own clock."""
+        self._attempt = secrets.token_hex(8)
+        self._files.write_text(self._staged() + BEGUN, "")
+        folder = f"{self._output}/{STAGED}"
+        listed = {file.path: file.modified for file in self._files.files(folder) if "/" not in file.path}
+        begun = {name.removesuffix(BEGUN): at for name, at in listed.items()}
+        abandoned_at = begun[self._attempt] - ABANDONED_MILLIS
+        found = sorted({*begun, *self._files.folders(folder)})
+        abandoned = [attempt for attempt in found if begun.get(attempt, 0) <= abandoned_at]
+        if abandoned and self._is_newest():
+            for attempt in abandoned:
+                self._remove(attempt)
+
+    def _is_newest(self) -> bool:
+        """Whether no other driver has written a batch since."""
+        return self._newest()[0].number == self.journal.number
+
+    def _remove(self, attempt: str) -> None:
+        """The mark goes last: a folder without one is abandoned."""
+        self._files.delete(f"{self._output}/{STAGED}/{attempt}")
+        self._files.delete(f"{self._output}/{STAGED}/{attempt}{BEGUN}")
 
     def _stage(self, name: str, frame: DataFrame, batch: Batch) -> tuple[int, TableState | None]:
         """Writes the files of a table. Returns its rows, and its state once they are moved; None if nothing moves."""
@@ -83,35 +129,35 @@ class ParquetTables:
         """A Parquet file without rows, which Spark takes the columns from when it reads the table."""
         kept = [dict(column) for column in columns if column["name"] not in partitions]
         schema = StructType.fromJson({"type": "struct", "fields": kept})
-        folder = f"{self._output}/{JOURNAL}/columns"
-        self._files.delete(folder)
+        folder = f"{self._staged()}/_columns"
         self._spark.createDataFrame([], schema).coalesce(1).write.parquet(folder)
         [file] = self._files.files(folder)
         self._files.move(f"{folder}/{file.path}", f"{self._staged()}/{name}/{COLUMNS_FILE}")
         self._files.delete(folder)
 
-    def _newest(self) -> Journal:
-        found = [
-            Journal.from_json(self._files.read_text(f"{self._output}/{JOURNAL}/{file.path}"))
-            for file in self._files.files(f"{self._output}/{JOURNAL}")
-            if "/" not in file.path and file.path.endswith(".json")
-        ]
-        return max(
-            (journal for journal in found if journal is not None), key=lambda each: each.number, default=Journal()
-        )
+    def _newest(self) -> tuple[Journal, int]:
+        """The newest journal, and the next free number: a crash may have left part of a text under a higher one."""
+        numbers = self._numbers()
+        found = (Journal.from_json(self._files.read_text(self._place(number))) for number in reversed(numbers))
+        newest = next((journal for journal in found if journal is not None), Journal())
+        return newest, max(numbers, default=0) + 1
+
+    def _numbers(self) -> list[int]:
+        """Of all journals that are there, whole or not."""
+        names = (name.partition(".") for name in self._files.names(f"{self._output}/{JOURNAL}"))
+        return sorted(int(number) for number, _, kind in names if kind == "json" and number.isdecimal())
 
     def _move(self) -> None:
         """Moves what the journal names and an earlier attempt has not moved."""
         for place in checked_moves(self.journal):
-            self._files.move(f"{self._output}/{STAGED}/{self.journal.number}/{place}", f"{self._output}/{place}")
+            self._files.move(f"{self._output}/{STAGED}/{self.journal.attempt}/{place}", f"{self._output}/{place}")
 
     def _has_new_columns(self, name: str, state: TableState) -> bool:
         known = self.journal.tables.get(name)
         return known is not None and known.columns != state.columns
 
     def _staged(self) -> str:
-        """Where the next journal's files wait. Not where an earlier one's did, so that no journal moves others."""
-        return f"{self._output}/{STAGED}/{self.journal.number + 1}"
+        return f"{self._output}/{STAGED}/{self._attempt}"
 
     def _place(self, number: int) -> str:
         return f"{self._output}/{JOURNAL}/{number}.json"
