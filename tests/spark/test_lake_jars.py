@@ -17,6 +17,7 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from sublet.errors import SettingsError
 from sublet.spark import drain
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.iceberg_tables import IcebergTables
@@ -124,11 +125,11 @@ class DiesBeforePublishing(IcebergTables):
 
     published = 0
 
-    def _publish(self, name: str, reached: TablePositions, number: int, wap_id: str | None) -> None:
+    def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
         self.published += 1
         if self.published == 2:
             raise ConnectionError("the catalog is out of reach")
-        super()._publish(name, reached, number, wap_id)
+        super()._publish(name, reached, number, attempt)
 
 
 def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
@@ -137,7 +138,13 @@ def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
     stream = FlightStream(embedded_aws.client("kinesis"), f"kept-{os.getpid()}")
     checkpoint = tmp_path / "checkpoint"
 
-    def load(flights: int, *, schema: str = str(EXAMPLE / "flights.json"), dies: bool = False) -> RunTally:
+    def load(
+        flights: int,
+        *,
+        schema: str = str(EXAMPLE / "flights.json"),
+        dies: bool = False,
+        checkpoint: Path = tmp_path / "checkpoint",
+    ) -> RunTally:
         stream.produce(flights)
         time.sleep(1.1)
         given = pipeline_settings(
@@ -169,6 +176,9 @@ def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
     with pytest.raises(PySparkException, match="the catalog is out of reach"):
         load(20, dies=True)
     load(0)
+    assert_each_once()
+    with pytest.raises(SettingsError, match="the output needs its own checkpoint"):
+        load(0, checkpoint=tmp_path / "another")
     assert_each_once()
     shutil.copytree(checkpoint, tmp_path / "copy")
     load(20)

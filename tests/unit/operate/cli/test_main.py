@@ -146,6 +146,22 @@ def test_an_unknown_command_is_refused_with_a_suggestion(
     assert says in said
 
 
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [(["help"], ["--help"]), (["help", "tail"], ["tail", "--help"]), (["help", "tail", "x"], ["tail", "--help"])],
+)
+def test_help_of_a_command_is_its_help_option(
+    given: list[str], same: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for arguments in (given, same):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""
+
+
 def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_raising(KeyboardInterrupt(), monkeypatch) == 130
     assert capsys.readouterr().err == "sublet: interrupted\n"

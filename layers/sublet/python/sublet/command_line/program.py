@@ -91,6 +91,8 @@ def _parsed(given: Sequence[str], groups: Groups) -> Namespace:
     it.
     """
     known = _places(groups)
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
     if given and not given[0].startswith("-") and given[0] not in known:
         from sublet.command_line.problems import no_such_command
 

@@ -25,6 +25,7 @@ from sublet.spark.plan.table_positions import TablePositions
 WAP = "write.wap.enabled"
 _WAP_ID = "spark.wap.id"
 _ATTEMPT = "sublet.attempt"
+_POSITIONS = "sublet.positions."
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -50,8 +51,15 @@ class IcebergTables:
 
     def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str, layout: Layout) -> None:
         self._spark, self._namespace, self._id, self._layout = spark, namespace, pipeline_id, layout
-        self._property = f"sublet.positions.{pipeline_id}"
+        self._property = _POSITIONS + pipeline_id
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+
+    def is_of_another(self) -> bool:
+        """Whether there is a table `raw` that is not this pipeline's."""
+        if not self._exists("raw"):
+            return False
+        held = {name for name in self._loaded("raw").properties() if name.startswith(_POSITIONS)}
+        return self._property not in held and (bool(held) or not self._spark.table(f"{self._namespace}.raw").isEmpty())
 
     def positions(self, table: str) -> TablePositions:
         return self._held(table)[0]

@@ -19,6 +19,8 @@ FORMAT = 2
 _TO_02 = " as of a newer sublet, which 0.2 cannot continue"
 """Follows the stream's name, so that 0.2 refuses the output by its own check of the stream, and shows this."""
 
+NEEDS_ITS_OWN = "the output needs its own checkpoint; without that, start again with another output"
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineIdentity:
@@ -84,7 +86,7 @@ def _refusal(output: PipelineIdentity | None, checkpoint: PipelineIdentity | Non
     if output is None and checkpoint is None:
         return "it, or the output, is already used by something else: give new ones"
     if checkpoint is None:
-        return "the output needs its own checkpoint; without that, start again with another output"
+        return NEEDS_ITS_OWN
     if output is None:
         return "it belongs to another output: give that one, or a new checkpoint"
     return f"the output belongs to another checkpoint ({_described(output)}): give that one, or another output"

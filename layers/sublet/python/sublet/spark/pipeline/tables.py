@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.adoption import adopt_delta, adopt_iceberg, adopt_parquet
 from sublet.spark.pipeline.file_system import SparkFiles
-from sublet.spark.pipeline.identity import MARK, PipelineIdentity, settle
+from sublet.spark.pipeline.identity import MARK, NEEDS_ITS_OWN, PipelineIdentity, settle
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
 from sublet.spark.pipeline.settings import PipelineSettings, Sink
@@ -56,6 +56,8 @@ def open_tables(
         if found.is_of_02:
             adopt_iceberg(spark, files, settings, found.id, iceberg, say)
             renew(files, settings, found)
+        elif iceberg.is_of_another():
+            raise SettingsError("checkpoint", settings.checkpoint, NEEDS_ITS_OWN)
         return iceberg
     if settings.sink is Sink.DELTA and find_spec("deltalake") is None:
         raise SettingsError(
