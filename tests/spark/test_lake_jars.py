@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,29 +31,22 @@ from sublet.system.clock import SystemClock
 from infra.local import EmbeddedAws
 from tests.spark.flight_events import FlightStream
 from tests.spark.kinesis_stream import BusyStream
-from tests.spark.local_session import ROOT, local_session
+from tests.spark.lake_session import (
+    DELTA,
+    DELTA_EXTENSIONS,
+    ICEBERG,
+    ICEBERG_EXTENSIONS,
+    JARS,
+    lake_session,
+    skip_without_jars,
+)
+from tests.spark.local_session import ROOT
 from tests.spark.processes import kill_session
 
-JARS = sorted((ROOT / ".local" / "lake-jars").glob("*.jar"))
 EXAMPLE = ROOT / "examples" / "pipeline"
-ICEBERG = {
-    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.lake.type": "hadoop",
-    "spark.sql.catalog.lake.cache-enabled": "false",
-}
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-if not JARS or not pyspark.__version__.startswith("4.0."):
-    pytest.skip("`make test-lake` gets the jars, which are for Spark 4.0", allow_module_level=True)
-
-
-def jars(name: str) -> str:
-    return ",".join(str(jar) for jar in JARS if name in jar.name)
+skip_without_jars()
 
 
 def run(aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path) -> tuple[int, dict[str, list[list[object]]]]:
@@ -79,8 +71,9 @@ def run(aws: EmbeddedAws, moment: int, stream: FlightStream, folder: Path) -> tu
     command += ["--schema", str(EXAMPLE / "flights.json"), "--option", "maxRecordsPerTrigger=60"]
     conf = {
         **ICEBERG,
+        "spark.sql.extensions": ICEBERG_EXTENSIONS,
         "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
-        "spark.jars": jars("iceberg"),
+        "spark.jars": ",".join(map(str, JARS)),
     }
     for name, value in {**conf, "spark.master": "local[2]", "spark.ui.enabled": "false"}.items():
         command += ["--conf", f"{name}={value}"]
@@ -112,11 +105,10 @@ def test_an_iceberg_table_is_written_killed_and_resumed(embedded_aws: EmbeddedAw
 
 @pytest.fixture
 def iceberg(embedded_aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    conf = {**ICEBERG, "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake")}
-    settings = " ".join(f"--conf {name}={value}" for name, value in conf.items())
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars('iceberg')} {settings} pyspark-shell")
+    extended = {"spark.sql.extensions": ICEBERG_EXTENSIONS}
+    conf = {**ICEBERG, **extended, "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake")}
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    with local_session(embedded_aws) as session:
+    with lake_session(embedded_aws, conf) as session:
         yield session
 
 
@@ -210,10 +202,8 @@ def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
 
 
 @pytest.fixture
-def delta(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    settings = " ".join(f"--conf {name}={value}" for name, value in DELTA.items())
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars('delta')} {settings} pyspark-shell")
-    with local_session(embedded_aws) as session:
+def delta(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
+    with lake_session(embedded_aws, {**DELTA, "spark.sql.extensions": DELTA_EXTENSIONS}) as session:
         yield session
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
@@ -29,19 +28,20 @@ from sublet.spark.read.rows import SCHEMA_DDL
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
-from tests.spark.local_session import ROOT, local_session
+from tests.spark.lake_session import (
+    DELTA,
+    DELTA_EXTENSIONS,
+    ICEBERG,
+    ICEBERG_EXTENSIONS,
+    lake_session,
+    skip_without_jars,
+)
 from tests.spark.order_changes import BEGAN, DELETE_WHEN, SCHEMA, change, latest_orders, orders_of
 
-JARS = sorted((ROOT / ".local" / "lake-jars").glob("*.jar"))
-EXTENSIONS = (
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "io.delta.sql.DeltaSparkSessionExtension",
-)
 RULE = MergeRule(key=("id",), order_by=("updated_at",), delete_when=DELETE_WHEN)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-if not JARS or not pyspark.__version__.startswith("4.0."):
-    pytest.skip("`make test-lake` gets the jars, which are for Spark 4.0", allow_module_level=True)
+skip_without_jars()
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +52,15 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spark(embedded_aws: EmbeddedAws, warehouse: Path) -> Iterator[SparkSession]:
     conf = {
-        "spark.sql.extensions": ",".join(EXTENSIONS),
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.cache-enabled": "false",
+        **DELTA,
+        **ICEBERG,
+        "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},{DELTA_EXTENSIONS}",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    settings = " ".join(f"--conf {name}={value}" for name, value in conf.items())
-    with pytest.MonkeyPatch.context() as patch:
-        jars = ",".join(map(str, JARS))
-        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars {jars} {settings} pyspark-shell")
-        with local_session(embedded_aws) as session:
-            yield session
+    with lake_session(embedded_aws, conf) as session:
+        yield session
 
 
 @pytest.fixture(params=[Sink.DELTA, Sink.ICEBERG])

@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -88,11 +87,11 @@ def kill(victim: str, what: str) -> None:
     """Says so if there was something to kill: Spark's Python processes come and go with its tasks."""
     session = os.getsid(0)
     if victim == "all":
-        print(json.dumps([KILLED, victim, what]), flush=True)
+        say(json.dumps([KILLED, victim, what]))
         kill_session(session)
     found = python_workers(session) if victim == "workers" else list(processes(session, COMMANDS[victim]))
     if found:
-        print(json.dumps([KILLED, victim, what]), flush=True)
+        say(json.dumps([KILLED, victim, what]))
     for pid in found:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
@@ -185,7 +184,10 @@ class Program:
             say(json.dumps([ENDED, None]))
 
 
-say = partial(print, flush=True)
+def say(text: object) -> None:
+    """A line at once: what kills does so in threads of its own."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def parsed(add_arguments: Callable[[argparse.ArgumentParser], object], arguments: list[str]) -> argparse.Namespace:
