@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -151,16 +151,38 @@ def test_delta_table_rewritten_as_documented_goes_on_with_the_wider_type(
 
 
 @BOTH
-@pytest.mark.parametrize("value", ["'a/b=../c d%'", "cast(null as string)", "'Côte d''Ivoire'", "'{x}'"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "'a/b=../c d%'",
+        "cast(null as string)",
+        "'Côte d''Ivoire'",
+        "'{x}'",
+        "1.0D",
+        "timestamp'2026-01-01 00:00:00'",
+    ],
+)
 def test_table_is_partitioned_by_any_value(spark: SparkSession, tmp_path: Path, sink: Sink, value: str) -> None:
     table = Sinks(spark, tmp_path, sink)
     table.partition_by = ("country",)
     table.write(f"{value} as country", "1 as id")
     table.write(f"{value} as country", "2 as id")
-    [expected] = spark.range(1).selectExpr(f"{value} as country").collect()
-    assert table.rows("country", "id") == [(expected.country, 1), (expected.country, 2)]
+    as_text = "cast(country as string)"
+    [expected] = spark.range(1).selectExpr(f"{value} as country").selectExpr(f"{as_text} as country").collect()
+    found = table.read().orderBy("id").selectExpr(as_text, "id").collect()
+    assert [tuple(row) for row in found] == [(expected.country, 1), (expected.country, 2)]
     if sink is Sink.DELTA:
         assert DeltaTable(str(tmp_path / "parsed")).metadata().partition_columns == ["country"]
+
+
+@BOTH
+def test_table_may_be_partitioned_by_a_column_that_begins_like_a_hidden_file(
+    spark: SparkSession, tmp_path: Path, sink: Sink
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.partition_by = ("_tenant",)
+    table.write("1 as id", "7 as _tenant")
+    assert table.rows("id", "_tenant") == [(1, 7)]
 
 
 @BOTH
@@ -273,6 +295,75 @@ def test_what_a_driver_stages_is_left_alone_by_another_that_begins(
     assert table.rows("id") == [(0,), (1,)]
     table.write("2L as id")
     assert table.rows("id") == [(0,), (1,), (2,)]
+
+
+@BOTH
+def test_rows_cut_at_positions_that_another_driver_has_moved_since_are_refused(
+    spark: SparkSession, tmp_path: Path, sink: Sink
+) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.write("0L as id")
+    stale = table.opened()
+    assert str(stale.positions("parsed").shards["orders/shardId-0"].checkpoint) == "1"
+    table.write("1L as id")
+    extent = BatchExtent({"orders/shardId-0": ShardExtent(Checkpoint("2"), Checkpoint("3"), 3)}, 2, 20)
+    with pytest.raises(SettingsError, match="run one at a time"):
+        stale.write({"parsed": spark.range(2).selectExpr("id + 1 as id")}, Batch(3, extent))
+    assert table.rows("id") == [(0,), (1,)]
+
+
+def test_driver_whose_journal_another_took_for_a_torn_one_moves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is created and not closed yet looks like a torn one."""
+    table = Sinks(spark, tmp_path, Sink.PARQUET)
+    table.write("0L as id")
+
+    def create_slowly(files: SparkFiles, path: str, text: str) -> bool:
+        monkeypatch.undo()
+        files.write_text(path, text[:20])
+        table.number -= 1
+        table.write("1L as id")
+        return True
+
+    monkeypatch.setattr(SparkFiles, "write_new_text", create_slowly)
+    with pytest.raises(SettingsError, match="run one at a time"):
+        table.write("1L as id")
+    assert table.rows("id") == [(0,), (1,)]
+    table.write("2L as id")
+    assert table.rows("id") == [(0,), (1,), (2,)]
+
+
+def test_file_that_another_driver_moves_meanwhile_stays_where_it_was_moved(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = SparkFiles(spark)
+    source, target = tmp_path / "staged", tmp_path / "moved"
+
+    def move(before_each_look: Callable[[], object] = lambda: None) -> None:
+        system, _ = files._at(str(source))
+
+        class Watched:
+            """The file system, seen by a driver that is slower than another one."""
+
+            def __getattr__(self, name: str) -> object:
+                if name in ("rename", "delete"):
+                    before_each_look()
+                return getattr(system, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_at", lambda path: (Watched(), spark._jvm.org.apache.hadoop.fs.Path(path)))
+            files.move(str(source), str(target))
+
+    source.write_text("rows")
+    move(lambda: source.rename(target) if source.exists() else None)
+    assert (source.exists(), target.read_text()) == (False, "rows")
+    source.write_text("rows")
+    move()
+    assert (source.exists(), target.read_text()) == (False, "rows"), "copied, and not removed yet"
+    source.write_text("whole rows")
+    move()
+    assert (source.exists(), target.read_text()) == (False, "whole rows"), "the target was torn"
 
 
 class Gone(BaseException):

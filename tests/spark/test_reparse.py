@@ -63,7 +63,8 @@ def stream(embedded_aws: EmbeddedAws) -> str:
 
 def write(
     spark: SparkSession, stream: str, folder: Path, schema: str | None, merge: MergeRule | None = None, **options: str
-) -> None:
+) -> list[str]:
+    """Returns what the run says."""
     given = pipeline_settings(
         output=str(folder / "lake"),
         checkpoint=None,
@@ -75,7 +76,9 @@ def write(
         spark={},
         merge=merge,
     )
-    run_pipeline(spark, given, RunTally(), PlainLines(print), SystemClock(), lambda: False)
+    said: list[str] = []
+    run_pipeline(spark, given, RunTally(), PlainLines(said.append), SystemClock(), lambda: False)
+    return said
 
 
 def again(folder: Path, schema: str, source: Source, merge: MergeRule | None = None) -> ReparseSettings:
@@ -129,11 +132,11 @@ class DiesBefore:
         return getattr(self._lake, name)
 
 
-def dies_at_parsed(write_table: Callable[..., int], batch: int = 0) -> Callable[..., int]:
-    """In place of `DeltaTables._write`: of this batch, `parsed` is not written any more."""
+def dies_at(table: str, write_table: Callable[..., int], batch: int = 0) -> Callable[..., int]:
+    """In place of `DeltaTables._write`: of this batch, this table is not written any more."""
 
     def write_one(tables: DeltaTables, name: str, frame: DataFrame, of: Batch) -> int:
-        if name == "parsed" and of.number == batch:
+        if name == table and of.number == batch:
             raise Killed
         return write_table(tables, name, frame, of)
 
@@ -206,16 +209,16 @@ def test_records_that_a_table_lacks_are_left_to_the_pipeline_after_a_set_back(
 ) -> None:
     """A batch was cut off after `raw`, and then the checkpoint was emptied: its number is committed now, and the batch
     is not written."""
-    shared = {"application": stream, "leases": "hold", "failoverTime": "4s"} if leases == "hold" else {}
+    shared: dict[str, Any] = {"application": stream, "leases": "hold", "failoverTime": "4s"} if leases == "hold" else {}
     with monkeypatch.context() as patch:
-        patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write))
+        patch.setattr(DeltaTables, "_write", dies_at("parsed", DeltaTables._write))
         with pytest.raises(StreamingQueryException):
             write(spark, stream, tmp_path, OLD, **shared)
     assert (len(rows(tmp_path, "raw")), (tmp_path / "lake" / "parsed").exists()) == (50, False)
     for log in ("offsets", "commits"):
         shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log, ignore_errors=True)
     with monkeypatch.context() as patch:
-        patch.setattr(DeltaTables, "_write", dies_at_parsed(DeltaTables._write, batch=2))
+        patch.setattr(DeltaTables, "_write", dies_at("parsed", DeltaTables._write, batch=2))
         with pytest.raises(StreamingQueryException):
             write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10", **shared)
     said: list[object] = []
@@ -224,3 +227,22 @@ def test_records_that_a_table_lacks_are_left_to_the_pipeline_after_a_set_back(
     assert any(str(line).startswith(f"{left} records left to the pipeline") for line in said)
     write(spark, stream, tmp_path, NEW, **shared)
     assert_each_once(tmp_path)
+
+
+@pytest.mark.parametrize(("schema", "then"), [(OLD, WIDER), (WIDER, OLD)])
+def test_a_batch_that_goes_on_with_another_schema_says_what_mends_it(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str, then: str
+) -> None:
+    """It was cut off after `parsed`. Of the five records without `at`, none is in a table, or each is in both."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTables, "_write", dies_at("rejected", DeltaTables._write))
+        with pytest.raises(StreamingQueryException):
+            write(spark, stream, tmp_path, schema)
+    said = write(spark, stream, tmp_path, then)
+    raw = positions(tmp_path, "raw")
+    assert raw != positions(tmp_path, "parsed") + positions(tmp_path, "rejected")
+    [line] = [line for line in said if "reparse --from raw" in line]
+    assert line.startswith("parsed and rejected may both lack, or both have, records of ")
+    reparse(spark, again(tmp_path, then, Source.RAW), print)
+    assert_each_once(tmp_path)
+    assert not any("reparse" in line for line in write(spark, stream, tmp_path, then))

@@ -117,6 +117,30 @@ def test_records_that_other_workers_handled_are_passed_over(
     assert held(a=9, b=3).passed_over(held(a=9, b=3), batch) == []
 
 
+@pytest.mark.parametrize(
+    ("parsed", "rejected", "shards"),
+    [
+        (held(a=9), held(a=4), ["orders/a"]),
+        (held(a=9), TablePositions(), ["orders/a"]),
+        (held(a=7), held(a=4), ["orders/a"]),
+        (held(a=9), held(a=9), []),
+        (held(a=4), held(a=2), []),
+        (held(a=4), held(a=9), []),
+    ],
+)
+def test_records_that_one_table_took_by_another_schema_are_told(
+    parsed: TablePositions, rejected: TablePositions, shards: list[str]
+) -> None:
+    """A batch from 5 to 9 was cut off after `parsed`, and comes again."""
+    batch = replace(extent(a=(5, 9), b=(1, 2)), judged_by="new")
+    before = replace(parsed, judged_by="old")
+    assert before.judged_otherwise(rejected, batch) == shards
+    assert replace(parsed, judged_by="new").judged_otherwise(rejected, batch) == []
+    assert parsed.judged_otherwise(rejected, batch) == [], "of an earlier version, which kept no rule"
+    assert TablePositions.from_value(before.to_value()) == before
+    assert before.advanced(batch).judged_by == "new"
+
+
 def test_end_of_a_shard_that_the_table_does_not_hold_is_a_gap() -> None:
     """The batch between was skipped, and the checkpoint no longer says which records it had."""
     table = held(a=4).advanced(bounded(extent(a=(5, 5)), None, offset(a=ReadTo("5"))))

@@ -69,9 +69,12 @@ class DeltaTables:
     ) -> None:
         self._files, self._output, self._layout, self._write_frame = files, output, layout, write_frame
         self.app_id, self._chance = f"{pipeline_id}/positions", chance
+        self._read: dict[str, int | None] = {}
 
     def positions(self, table: str) -> TablePositions:
-        return self.held(table).positions
+        held = self.held(table)
+        self._read[table] = held.version
+        return held.positions
 
     def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
         return {name: self._write(name, frame, batch) for name, frame in tables.items()}
@@ -116,9 +119,13 @@ class DeltaTables:
                 self._remove(name, version)
 
     def _remove(self, name: str, version: int) -> None:
-        """Of an attempt that will not be committed."""
-        self._files.delete(f"{self._output}/{name}/{_folder(version)}")
+        """Of an attempt that will not be committed. The positions go first, so that a driver that still writes sees it
+        before it commits."""
         self._files.delete(self._place(name, version))
+        self._files.delete(f"{self._output}/{name}/{_folder(version)}")
+
+    def _in_use(self, name: str) -> SettingsError:
+        return SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
 
     def move(self, name: str, reached: TablePositions) -> None:
         """Sets the positions of an existing table, without rows."""
@@ -132,6 +139,8 @@ class DeltaTables:
     def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
         table = self.opened(name)
         held = self.held(name, table)
+        if self._read.get(name, held.version) != held.version:
+            raise self._in_use(name)
         reached = held.positions.advanced(batch.extent)
         if reached is held.positions:
             return 0
@@ -142,17 +151,15 @@ class DeltaTables:
         if table is not None:
             columns = self._evolved(name, table, columns)
             if self._version(table) != held.version:
-                raise SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
+                raise self._in_use(name)
             partitions = table.metadata().partition_columns
         schema = _schema(columns)
         transaction = self.begin(name, held, reached)
         adds: list[AddAction] = []
         if rows:
-            place = _folder(transaction.version)
-            folder = f"{self._output}/{name}/{place}"
             try:
-                self._write_frame(self._layout.gathered(conformed(given, columns), batch.extent), folder, partitions)
-                adds = self._adds(folder, place, [column for column in columns if column["name"] in partitions])
+                adds = self._written(name, conformed(given, columns), batch, transaction.version, columns, partitions)
+                self._check_whole(name, transaction.version, adds, rows)
             except Exception:
                 self._remove(name, transaction.version)
                 raise
@@ -163,6 +170,26 @@ class DeltaTables:
         else:
             table.create_write_transaction(adds, "append", schema, partitions, commit_properties=commit)
         return rows
+
+    def _written(
+        self,
+        name: str,
+        frame: DataFrame,
+        batch: Batch,
+        version: int,
+        columns: Sequence[Column],
+        partitions: Sequence[str],
+    ) -> list[AddAction]:
+        place = _folder(version)
+        folder = f"{self._output}/{name}/{place}"
+        self._write_frame(self._layout.gathered(frame, batch.extent), folder, list(partitions))
+        return self._adds(folder, place, [column for column in columns if column["name"] in partitions])
+
+    def _check_whole(self, name: str, version: int, adds: Sequence[AddAction], rows: int) -> None:
+        """Raises SettingsError if another driver has removed some of the files."""
+        written = sum(json.loads(add.stats)["numRecords"] for add in adds)
+        if written != rows or not self._files.exists(self._place(name, version)):
+            raise self._in_use(name)
 
     def _evolved(self, name: str, table: DeltaTable, rows: Sequence[Column]) -> list[Column]:
         """Adds the columns that the table lacks. deltalake cannot change a column's type."""
@@ -176,7 +203,10 @@ class DeltaTables:
         made in their folder, and removed again."""
         files = self._files.files(folder)
         uri = delta_uri(self._files.absolute(folder))
-        convert_to_deltalake(uri, partition_by=_schema(partitions), partition_strategy="hive")
+        as_text = _schema(
+            [{**column, "type": "string"} for column in partitions]
+        )  # the values stay as Spark wrote them
+        convert_to_deltalake(uri, partition_by=as_text, partition_strategy="hive")
         log = self._files.read_text(f"{folder}/_delta_log/{0:020}.json") or ""
         self._files.delete(f"{folder}/_delta_log")
         found = [action["add"] for line in log.splitlines() if "add" in (action := json.loads(line))]

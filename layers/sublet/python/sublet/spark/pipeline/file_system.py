@@ -71,16 +71,34 @@ class SparkFiles:
         system.delete(place, True)
 
     def move(self, source: str, target: str) -> None:
-        """Moves a file, and replaces the one that is there. Does nothing if it has been moved already."""
+        """Moves a file. Does nothing if it is moved already, which another process may be doing at the same time: so a
+        target that is there whole stays."""
         system, place = self._at(source)
         if not system.exists(place):
             return
         _, to = self._at(target)
         system.mkdirs(to.getParent())
-        if system.exists(to):
-            system.delete(to, False)
-        if not system.rename(place, to):
+        try:
+            if system.exists(to) and not self._is_as_long(system, place, to):
+                system.delete(to, False)
+            is_moved = system.delete(place, False) if system.exists(to) else system.rename(place, to)
+        except Py4JJavaError:
+            is_moved = False
+            if system.exists(place):
+                raise
+        if not is_moved and (system.exists(place) or not system.exists(to)):
             raise OSError(f"{source} cannot be moved to {target}")
+
+    def copy(self, source: str, target: str) -> None:
+        """Copies a file, and replaces the one that is there. Does nothing if there is no such source."""
+        system, place = self._at(source)
+        if system.exists(place):
+            _, to = self._at(target)
+            system.mkdirs(to.getParent())
+            self._jvm.org.apache.hadoop.fs.FileUtil.copy(system, place, system, to, False, True, self._conf)
+
+    def _is_as_long(self, system: Any, one: Any, other: Any) -> bool:
+        return bool(system.getFileStatus(one).getLen() == system.getFileStatus(other).getLen())
 
     def names(self, folder: str) -> list[str]:
         """The names in the folder; none if there is no such folder."""
@@ -97,9 +115,17 @@ class SparkFiles:
         while listing.hasNext():
             status = listing.next()
             path = status.getPath().toString().removeprefix(root)
-            if not any(part.startswith(("_", ".")) for part in path.split("/")):
+            if not any(map(_is_ignored, path.split("/"))):
                 found.append(ListedFile(path, status.getLen(), status.getModificationTime()))
         return sorted(found)
+
+    def files_in(self, folder: str) -> list[ListedFile]:
+        """The files in the folder itself. None if there is no such folder."""
+        system, place = self._at(folder)
+        found = [each for each in system.listStatus(place) if each.isFile()] if system.exists(place) else []
+        return sorted(
+            ListedFile(str(each.getPath().getName()), each.getLen(), each.getModificationTime()) for each in found
+        )
 
     def folders(self, folder: str) -> list[str]:
         """The names of the folders in it, except those that readers of tables ignore."""
@@ -121,3 +147,8 @@ class SparkFiles:
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         system = place.getFileSystem(self._conf)
         return (system.getRawFileSystem() if system.getScheme() == "file" else system), place
+
+
+def _is_ignored(part: str) -> bool:
+    """Whether readers of tables ignore a file or folder of this name. A folder of a partition they read."""
+    return part.startswith(".") or (part.startswith("_") and "=" not in part)

@@ -52,6 +52,7 @@ class IcebergTables:
     def __init__(self, spark: SparkSession, namespace: str, pipeline_id: str, layout: Layout) -> None:
         self._spark, self._namespace, self._id, self._layout = spark, namespace, pipeline_id, layout
         self._property = _POSITIONS + pipeline_id
+        self._read: dict[str, int] = {}
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def is_of_another(self) -> bool:
@@ -62,7 +63,8 @@ class IcebergTables:
         return self._property not in held and (bool(held) or not self._spark.table(f"{self._namespace}.raw").isEmpty())
 
     def positions(self, table: str) -> TablePositions:
-        return self._held(table)[0]
+        held, self._read[table] = self._held(table)
+        return held
 
     def write(self, tables: Mapping[str, DataFrame], batch: Batch) -> dict[str, int]:
         return {name: self._write(name, frame, batch) for name, frame in tables.items()}
@@ -73,6 +75,8 @@ class IcebergTables:
 
     def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
         held, number = self._held(name)
+        if self._read.get(name, number) != number:
+            raise _in_use(name)
         reached = held.advanced(batch.extent)
         if reached is held:
             return 0
@@ -115,6 +119,8 @@ class IcebergTables:
 
     def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
         """One commit of both. Iceberg repeats it if another commit, such as compaction's, comes between."""
+        if self._held(name)[1] != number - 1:
+            raise _in_use(name)
         transaction = self._loaded(name).newTransaction()
         value = json.dumps({"positions": reached.to_value(), "number": number})
         transaction.updateProperties().set(self._property, value).commit()
@@ -159,6 +165,10 @@ class IcebergTables:
             schema = StructType.fromJson({"type": "struct", "fields": list(map(dict, change.added))})
             added = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
             self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+
+
+def _in_use(name: str) -> SettingsError:
+    return SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
 
 
 def iceberg_widens(ours: Type, theirs: Type) -> bool:

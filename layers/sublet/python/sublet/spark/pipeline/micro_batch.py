@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import permutations
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from sublet import __version__
 from sublet.errors import SettingsError
 from sublet.ports import Clock
 from sublet.spark.pipeline.batch_extent import OffsetLog, extent_of
-from sublet.spark.pipeline.judging import judge, parsed, raw, rejected, with_arrival_date
+from sublet.spark.pipeline.judging import judge, parsed, raw, rejected, schema_version, with_arrival_date
 from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.merge_rule import MERGED
 from sublet.spark.pipeline.merged_table import MergedTable
@@ -32,6 +35,14 @@ class TransformRecipe:
     transform: Transform | None = None
     reference: str = ""
     payload: Payload = JSON_PAYLOAD
+
+    @property
+    def judged_by(self) -> str | None:
+        """Names the rule: the schema, what the data is, and this release."""
+        if self.schema is None:
+            return None
+        rule = (schema_version(self.schema), repr(self.payload), __version__)
+        return sha256("\n".join(rule).encode()).hexdigest()[:12]
 
     @property
     def own_tables(self) -> tuple[str, ...]:
@@ -89,9 +100,10 @@ class WriteBatch:
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
             extent = self._offsets.bounded(extent_of(judged), batch)
+            extent = replace(extent, judged_by=self._recipe.judged_by)
             for name in self._recipe.own_tables:
                 refuse_gap(name, self._sink.positions(name), extent, self._offsets.checkpoint, batch)
-            passed_over = self._passed_over(extent)
+            passed_over, judged_twice = self._passed_over(extent), self._judged_twice(extent)
             tables = self._unwritten(judged, extent)
             if self._merged is not None and MERGED in tables:
                 raise SettingsError("transform", self._recipe.reference, f"table name {MERGED!r}: merge-key writes it")
@@ -104,12 +116,19 @@ class WriteBatch:
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
-        self._report(BatchDone(batch, counted, self._clock.steady() - began, passed_over))
+        self._report(BatchDone(batch, counted, self._clock.steady() - began, passed_over, judged_twice))
 
     def _passed_over(self, extent: BatchExtent) -> frozenset[str]:
         """The shards of which `raw` has records that the tables made from it will not get."""
         raw_table, *others = (self._sink.positions(name) for name in self._recipe.own_tables)
         return frozenset(shard for other in others for shard in other.passed_over(raw_table, extent))
+
+    def _judged_twice(self, extent: BatchExtent) -> frozenset[str]:
+        """The shards of which one table has what another rule made of this batch, and the other gets what today's
+        makes of it."""
+        _, *judged = (self._sink.positions(name) for name in self._recipe.own_tables)
+        pairs = permutations(judged, 2)
+        return frozenset(shard for further, other in pairs for shard in further.judged_otherwise(other, extent))
 
     def _unwritten(self, judged: DataFrame, extent: BatchExtent) -> dict[str, DataFrame]:
         """The batch's tables, each made from the rows that it does not hold. After a set-back checkpoint tables may

@@ -39,7 +39,11 @@ class ParquetTables:
     ) -> None:
         self._spark, self._files, self._output = spark, files, output
         self._layout, self._write_frame = layout, write_frame
-        self.journal, self._number = self._newest()
+        self.journal = self._newest()
+        for number in self._numbers():
+            if number > self.journal.number:  # the text is torn
+                self._files.delete(self._place(number))
+        self._number = self.journal.number + 1
         self._attempt = ""
         self._move()
 
@@ -68,14 +72,16 @@ class ParquetTables:
     def commit(self, states: Mapping[str, TableState], moves: tuple[str, ...] = ()) -> None:
         """Notes the tables' states, and moves the staged files into the tables. Raises SettingsError if another driver
         has done so."""
-        before, journal = self.journal.number, self.journal.next(self._number, states, moves, self._attempt)
-        text = journal.to_json()
-        if not (self._is_newest() and self._files.write_new_text(self._place(journal.number), text)):
-            wanted = "another run of this pipeline has written it: run one at a time"
-            raise SettingsError("output", self._output, wanted)
+        before, journal = self.journal, self.journal.next(self._number, states, moves, self._attempt)
+        is_ours = not moves or self._files.exists(self._staged() + BEGUN)
+        is_free = is_ours and self._is_newest(before)
+        if not is_free or not self._files.write_new_text(self._place(journal.number), journal.to_json()):
+            raise self._in_use()
+        if not self._is_newest(journal):
+            raise self._in_use()
         self.journal, self._number = journal, journal.number + 1
         for number in self._numbers():
-            if number < before:
+            if number < before.number:
                 self._files.delete(self._place(number))
         self._move()
 
@@ -84,23 +90,21 @@ class ParquetTables:
         self._attempt = secrets.token_hex(8)
         self._files.write_text(self._staged() + BEGUN, "")
         folder = f"{self._output}/{STAGED}"
-        listed = {file.path: file.modified for file in self._files.files(folder) if "/" not in file.path}
-        begun = {name.removesuffix(BEGUN): at for name, at in listed.items()}
+        begun = {file.path.removesuffix(BEGUN): file.modified for file in self._files.files_in(folder)}
         abandoned_at = begun[self._attempt] - ABANDONED_MILLIS
         found = sorted({*begun, *self._files.folders(folder)})
         abandoned = [attempt for attempt in found if begun.get(attempt, 0) <= abandoned_at]
-        if abandoned and self._is_newest():
+        if abandoned and self._is_newest(self.journal):
             for attempt in abandoned:
                 self._remove(attempt)
 
-    def _is_newest(self) -> bool:
-        """Whether no other driver has written a batch since."""
-        return self._newest()[0].number == self.journal.number
-
     def _remove(self, attempt: str) -> None:
-        """The mark goes last: a folder without one is abandoned."""
-        self._files.delete(f"{self._output}/{STAGED}/{attempt}")
+        """The mark goes first, so that a driver that still writes there sees it before it commits."""
         self._files.delete(f"{self._output}/{STAGED}/{attempt}{BEGUN}")
+        self._files.delete(f"{self._output}/{STAGED}/{attempt}")
+
+    def _in_use(self) -> SettingsError:
+        return SettingsError("output", self._output, "another run of this pipeline has written it: run one at a time")
 
     def _stage(self, name: str, frame: DataFrame, batch: Batch) -> tuple[int, TableState | None]:
         """Writes the files of a table. Returns its rows, and its state once they are moved; None if nothing moves."""
@@ -135,12 +139,15 @@ class ParquetTables:
         self._files.move(f"{folder}/{file.path}", f"{self._staged()}/{name}/{COLUMNS_FILE}")
         self._files.delete(folder)
 
-    def _newest(self) -> tuple[Journal, int]:
-        """The newest journal, and the next free number: a crash may have left part of a text under a higher one."""
-        numbers = self._numbers()
-        found = (Journal.from_json(self._files.read_text(self._place(number))) for number in reversed(numbers))
-        newest = next((journal for journal in found if journal is not None), Journal())
-        return newest, max(numbers, default=0) + 1
+    def _newest(self) -> Journal:
+        """Of the texts that are whole."""
+        found = (Journal.from_json(self._files.read_text(self._place(number))) for number in reversed(self._numbers()))
+        return next((journal for journal in found if journal is not None), Journal())
+
+    def _is_newest(self, journal: Journal) -> bool:
+        """Whether no other driver has written another one."""
+        newest = self._newest()
+        return (newest.number, newest.attempt) == (journal.number, journal.attempt)
 
     def _numbers(self) -> list[int]:
         """Of all journals that are there, whole or not."""
@@ -148,9 +155,13 @@ class ParquetTables:
         return sorted(int(number) for number, _, kind in names if kind == "json" and number.isdecimal())
 
     def _move(self) -> None:
-        """Moves what the journal names and an earlier attempt has not moved."""
+        """Moves what the journal names and an earlier attempt has not moved. A file of columns is replaced."""
         for place in checked_moves(self.journal):
-            self._files.move(f"{self._output}/{STAGED}/{self.journal.attempt}/{place}", f"{self._output}/{place}")
+            staged, target = f"{self._output}/{STAGED}/{self.journal.attempt}/{place}", f"{self._output}/{place}"
+            if place.endswith(f"/{COLUMNS_FILE}"):
+                self._files.copy(staged, target)
+            else:
+                self._files.move(staged, target)
 
     def _has_new_columns(self, name: str, state: TableState) -> bool:
         known = self.journal.tables.get(name)

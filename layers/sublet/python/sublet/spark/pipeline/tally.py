@@ -10,16 +10,22 @@ from typing import Protocol
 
 from sublet.decisions.plurals import counted
 
+_REPARSE = "Run sublet pipeline reparse --from raw"
+
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A finished batch: its rows by table, and how long it took. `passed_over`: shards of which `raw` has records that
-    `parsed` and `rejected` lack."""
+    """A finished batch: its rows by table, and how long it took.
+
+    passed_over   shards of which `raw` has records that `parsed` and `rejected` lack
+    judged_twice  shards of which `parsed` and `rejected` may both have a record, or neither of them
+    """
 
     batch: int
     rows: Mapping[str, int]
     took: timedelta
     passed_over: frozenset[str] = frozenset()
+    judged_twice: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -35,6 +41,7 @@ class RunTally:
     lag: timedelta | None = None
     planned_at: datetime | None = None
     passed_over: set[str] = field(default_factory=set)
+    judged_twice: set[str] = field(default_factory=set)
 
     def behind(self, now: datetime) -> timedelta | None:
         """The most that the run may be behind the tip: records since the last plan are unread."""
@@ -47,6 +54,7 @@ class RunTally:
         self.batches += 1
         self.rows.update(done.rows)
         self.passed_over |= done.passed_over
+        self.judged_twice |= done.judged_twice
 
 
 class ProgressDisplay(Protocol):
@@ -68,7 +76,7 @@ class PlainLines:
     def batch_done(self, tally: RunTally) -> None:
         if tally.last is not None:
             self._say(batch_line(tally.last))
-            for line in passed_over_lines(tally.last.passed_over):
+            for line in lines_of_reparsing(tally.last.passed_over, tally.last.judged_twice):
                 self._say(line)
 
     def lag_known(self, tally: RunTally) -> None:
@@ -95,15 +103,21 @@ def summary_lines(tally: RunTally, took: timedelta, output: str, now: datetime) 
     ]
     others = {name: count for name, count in tally.rows.items() if name not in ("raw", "rejected")}
     lines += [f"{name}: {count:,} rows" for name, count in others.items()]
-    return [*lines, *passed_over_lines(tally.passed_over)]
+    return [*lines, *lines_of_reparsing(tally.passed_over, tally.judged_twice)]
 
 
-def passed_over_lines(shards: Collection[str]) -> list[str]:
-    if not shards:
-        return []
-    lack = f"parsed and rejected lack records of {', '.join(sorted(shards))} that raw has: "
-    why = "a batch was cut off between these tables, and other workers of the application have handled it. "
-    return [f"{lack}{why}Run sublet pipeline reparse --from raw"]
+def lines_of_reparsing(passed_over: Collection[str], judged_twice: Collection[str]) -> list[str]:
+    """What only `reparse` mends, a line for each cause."""
+    lines = []
+    if passed_over:
+        lack = f"parsed and rejected lack records of {', '.join(sorted(passed_over))} that raw has: "
+        why = "a batch was cut off between these tables, and other workers of the application have handled it. "
+        lines.append(f"{lack}{why}{_REPARSE}")
+    if judged_twice:
+        differ = f"parsed and rejected may both lack, or both have, records of {', '.join(sorted(judged_twice))}: "
+        why = "a batch was cut off between them, and went on with another schema, format or release. "
+        lines.append(f"{differ}{why}{_REPARSE}")
+    return lines
 
 
 def seconds(duration: timedelta) -> str:

@@ -62,6 +62,7 @@ class BatchExtent:
              workers may have handled what lies before
     created  when each stream was created, as far as the checkpoint says
     is_shared  whether the query shares leases
+    judged_by  names the rule by which rows are judged: another schema has another one
     """
 
     shards: Mapping[str, ShardExtent] = field(default_factory=dict)
@@ -74,16 +75,22 @@ class BatchExtent:
     ended: frozenset[str] | None = None
     starts: Mapping[str, Unread | ReadTo] = field(default_factory=dict)
     is_shared: bool = False
+    judged_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TablePositions:
-    """How far a table holds each shard. `created`: when each stream was created, so that a recreated one is another.
-    `ended`: the shards that it holds to their ends; None if it is not known, as in positions of earlier versions."""
+    """How far a table holds each shard.
+
+    created    when each stream was created, so that a recreated one is another
+    ended      the shards that it holds to their ends; None if it is not known, as in positions of earlier versions
+    judged_by  the rule by which its last batch was judged, if it is known
+    """
 
     shards: Mapping[str, Reached] = field(default_factory=dict)
     created: Mapping[str, int] = field(default_factory=dict)
     ended: frozenset[str] | None = None
+    judged_by: str | None = None
 
     def advanced(self, extent: BatchExtent) -> TablePositions:
         """The positions after the batch; `self` if it moves none of them."""
@@ -106,7 +113,7 @@ class TablePositions:
         ended = None if extent.ended is None else extent.ended | ((self.ended or frozenset()) & shards.keys())
         streams = {name.partition("/")[0] for name in shards}
         created = {name: at for name, at in self.created.items() if name in streams}
-        return TablePositions(shards, {**created, **extent.created}, ended)
+        return TablePositions(shards, {**created, **extent.created}, ended, extent.judged_by)
 
     def _ends_more(self, extent: BatchExtent) -> bool:
         return self.ended is not None and (extent.ended is None or not extent.ended <= self.ended)
@@ -148,6 +155,20 @@ class TablePositions:
                 found.append(name)
         return sorted(found)
 
+    def judged_otherwise(self, other: TablePositions, extent: BatchExtent) -> list[str]:
+        """The shards of which this table holds records of the batch that `other` lacks, judged by another rule than the
+        batch's: what did not fit then and fits now would be in neither, and the other way round in both."""
+        if self.judged_by is None or self.judged_by == extent.judged_by:
+            return []
+        held, theirs = self._of_todays_streams(extent), other._of_todays_streams(extent)
+        return sorted(
+            name
+            for name, shard in extent.shards.items()
+            if name in held
+            and shard.first <= held[name].checkpoint
+            and (name not in theirs or theirs[name].checkpoint < min(held[name].checkpoint, shard.last))
+        )
+
     def _of_todays_streams(self, extent: BatchExtent) -> dict[str, Reached]:
         """Without the shards of a stream that was deleted and created again under its name."""
         gone = {name for name, at in extent.created.items() if self.created.get(name, at) != at}
@@ -157,7 +178,8 @@ class TablePositions:
         """As JSON has it."""
         shards = {name: [str(held.checkpoint), held.arrived] for name, held in sorted(self.shards.items())}
         value = {"shards": shards, "created": dict(sorted(self.created.items()))}
-        return value if self.ended is None else {**value, "ended": sorted(self.ended)}
+        known = {"ended": None if self.ended is None else sorted(self.ended), "judgedBy": self.judged_by}
+        return {**value, **{name: each for name, each in known.items() if each is not None}}
 
     @classmethod
     def from_value(cls, value: Any) -> TablePositions:
@@ -165,7 +187,7 @@ class TablePositions:
         shards = {str(name): Reached(parsed(text), int(at)) for name, (text, at) in value["shards"].items()}
         ended = value.get("ended")
         created = {str(name): int(at) for name, at in value["created"].items()}
-        return cls(shards, created, None if ended is None else frozenset(map(str, ended)))
+        return cls(shards, created, None if ended is None else frozenset(map(str, ended)), value.get("judgedBy"))
 
     def to_json(self) -> str:
         return json.dumps(self.to_value())
