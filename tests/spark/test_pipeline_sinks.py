@@ -105,6 +105,17 @@ def test_changed_type_is_refused_by_name_and_leaves_the_values_as_they_are(
     assert table.rows("id", "price") == [(1, 1.5), (2, 3.5)]
 
 
+def test_changed_type_is_refused_also_by_a_delta_table_that_holds_the_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The batch was cut off after it, and the table that comes next would be made by the new schema."""
+    table = Sinks(spark, tmp_path, Sink.DELTA)
+    table.write("1L as id")
+    table.number -= 1
+    with pytest.raises(SettingsError, match=r"parsed\.id': the table has bigint, and these rows have string"):
+        table.write("'1' as id")
+
+
 def test_wider_types_change_a_parquet_table_in_place(spark: SparkSession, tmp_path: Path) -> None:
     table = Sinks(spark, tmp_path, Sink.PARQUET)
     table.write("1 as id", "cast(1.5 as float) as weight", "cast(1.5 as decimal(9,2)) as price")

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.evolution import Column, evolution
+from sublet.spark.pipeline.evolution import Column, Evolution, evolution
 from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
 from sublet.spark.plan.table_positions import TablePositions
@@ -141,18 +141,20 @@ class DeltaTables:
         held = self.held(name, table)
         if self._read.get(name, held.version) != held.version:
             raise self._in_use(name)
+        given = numbered(frame, batch.number)
+        columns, partitions = columns_of(given), self._layout.partitions_of(frame)
+        # Refused also if there is nothing to add: another table of the batch would be made by the new schema.
+        change = None if table is None else self._change(name, table, columns)
         reached = held.positions.advanced(batch.extent)
         if reached is held.positions:
             return 0
         rows = int(frame.count())
-        given = numbered(frame, batch.number)
-        columns = columns_of(given)
-        partitions = self._layout.partitions_of(frame)
-        if table is not None:
-            columns = self._evolved(name, table, columns)
+        if table is not None and change is not None:
+            columns, partitions = list(change.columns), table.metadata().partition_columns
+            if change.added:
+                table.alter.add_columns(_schema(change.added).fields)
             if self._version(table) != held.version:
                 raise self._in_use(name)
-            partitions = table.metadata().partition_columns
         schema = _schema(columns)
         transaction = self.begin(name, held, reached)
         adds: list[AddAction] = []
@@ -191,12 +193,9 @@ class DeltaTables:
         if written != rows or not self._files.exists(self._place(name, version)):
             raise self._in_use(name)
 
-    def _evolved(self, name: str, table: DeltaTable, rows: Sequence[Column]) -> list[Column]:
-        """Adds the columns that the table lacks. deltalake cannot change a column's type."""
-        change = evolution(name, json.loads(table.schema().to_json())["fields"], rows, lambda _ours, _theirs: False)
-        if change.added:
-            table.alter.add_columns(_schema(change.added).fields)
-        return list(change.columns)
+    def _change(self, name: str, table: DeltaTable, rows: Sequence[Column]) -> Evolution:
+        """What the rows change in the table's columns. deltalake cannot change a column's type."""
+        return evolution(name, json.loads(table.schema().to_json())["fields"], rows, lambda _ours, _theirs: False)
 
     def _adds(self, folder: str, place: str, partitions: Sequence[Column]) -> list[AddAction]:
         """Describes the files for the transaction, with the statistics that delta-rs finds in them. For this a log is

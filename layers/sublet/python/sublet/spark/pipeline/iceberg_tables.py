@@ -77,16 +77,20 @@ class IcebergTables:
         held, number = self._held(name)
         if self._read.get(name, number) != number:
             raise _in_use(name)
+        exists = self._exists(name)
+        given = numbered(frame, batch.number)
+        if exists and PIPELINE in self._spark.table(f"{self._namespace}.{name}").columns:
+            given = given.withColumn(PIPELINE, F.lit(self._id))
+        # Refused also if there is nothing to add: another table of the batch would be made by the new schema.
+        change = self._change(name, columns_of(given)) if exists else None
         reached = held.advanced(batch.extent)
         if reached is held:
             return 0
-        given = numbered(frame, batch.number)
-        if not self._exists(name):
+        if change is None:
             self._create(name, given)
-        if PIPELINE in self._spark.table(f"{self._namespace}.{name}").columns:
-            given = given.withColumn(PIPELINE, F.lit(self._id))
+            change = self._change(name, columns_of(given))
         rows = int(frame.count())
-        columns = self._evolved(name, columns_of(given))
+        columns = self._evolved(name, change)
         attempt = secrets.token_hex(8)
         if rows:
             gathered = self._layout.gathered(conformed(given, columns), batch.extent)
@@ -152,9 +156,12 @@ class IcebergTables:
         table.refresh()
         return table
 
-    def _evolved(self, name: str, rows: Sequence[Column]) -> list[Column]:
+    def _change(self, name: str, rows: Sequence[Column]) -> Evolution:
+        """What the rows change in the table's columns."""
+        return evolution(name, columns_of(self._spark.table(f"{self._namespace}.{name}")), rows, iceberg_widens)
+
+    def _evolved(self, name: str, change: Evolution) -> list[Column]:
         table = f"{self._namespace}.{name}"
-        change = evolution(name, columns_of(self._spark.table(table)), rows, iceberg_widens)
         self._alter(table, change)
         return columns_of(self._spark.table(table)) if change.added or change.widened else list(change.columns)
 
