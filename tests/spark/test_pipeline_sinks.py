@@ -287,7 +287,7 @@ def test_of_two_drivers_that_write_at_once_one_commits(spark: SparkSession, tmp_
 
 
 @BOTH
-def test_what_a_driver_stages_is_left_alone_by_another_that_begins(
+def test_staged_files_are_left_alone_by_another_driver_that_begins(
     spark: SparkSession, tmp_path: Path, sink: Sink
 ) -> None:
     table = Sinks(spark, tmp_path, sink)
