@@ -37,7 +37,8 @@ class SqlTable:
     def merge(self, rows: DataFrame, merge: Merge) -> None:
         self._alter(self.evolved(rows.schema))
         view = f"sublet_merge_{uuid4().hex}"
-        rows.createOrReplaceTempView(view)
+        # Computed first: parsing is a function that Spark 4.1 takes for non-deterministic, and refuses in a MERGE.
+        rows.localCheckpoint().createOrReplaceTempView(view)
         try:
             statement = merge_sql(self.name, view, merge, rows.columns)
             retried(lambda: self._spark.sql(statement).collect())
