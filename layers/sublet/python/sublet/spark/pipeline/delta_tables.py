@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
+from sublet.spark.pipeline.attempts import ABANDONED_MILLIS, written_by_another_run
 from sublet.spark.pipeline.evolution import Column, Evolution, evolution
 from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
@@ -31,10 +32,6 @@ from sublet.spark.release import arrow_schema
 
 POSITIONS = "_sublet"
 """The folder in a table with its positions. Delta's vacuum leaves such names alone."""
-
-ABANDONED_MILLIS = 3_600_000
-"""How old an attempt is whose files may go. A younger one may be another driver's, which commits yet: a cluster can
-start a driver while the one before still runs."""
 
 _CHANCE_BITS = 20
 
@@ -124,9 +121,6 @@ class DeltaTables:
         self._files.delete(self._place(name, version))
         self._files.delete(f"{self._output}/{name}/{_folder(version)}")
 
-    def _in_use(self, name: str) -> SettingsError:
-        return SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
-
     def move(self, name: str, reached: TablePositions) -> None:
         """Sets the positions of an existing table, without rows."""
         table = self.opened(name)
@@ -140,7 +134,7 @@ class DeltaTables:
         table = self.opened(name)
         held = self.held(name, table)
         if self._read.get(name, held.version) != held.version:
-            raise self._in_use(name)
+            raise written_by_another_run(name)
         given = numbered(frame, batch.number)
         columns, partitions = columns_of(given), self._layout.partitions_of(frame)
         # Refused also if there is nothing to add: another table of the batch would be made by the new schema.
@@ -154,7 +148,7 @@ class DeltaTables:
             if change.added:
                 table.alter.add_columns(_schema(change.added).fields)
             if self._version(table) != held.version:
-                raise self._in_use(name)
+                raise written_by_another_run(name)
         schema = _schema(columns)
         transaction = self.begin(name, held, reached)
         adds: list[AddAction] = []
@@ -191,7 +185,7 @@ class DeltaTables:
         """Raises SettingsError if another driver has removed some of the files."""
         written = sum(json.loads(add.stats)["numRecords"] for add in adds)
         if written != rows or not self._files.exists(self._place(name, version)):
-            raise self._in_use(name)
+            raise written_by_another_run(name)
 
     def _change(self, name: str, table: DeltaTable, rows: Sequence[Column]) -> Evolution:
         """What the rows change in the table's columns. deltalake cannot change a column's type."""

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.adoption import PIPELINE
+from sublet.spark.pipeline.attempts import written_by_another_run
 from sublet.spark.pipeline.evolution import Column, Evolution, Type, evolution, is_wider, type_name
 from sublet.spark.pipeline.layout import Batch, Layout, columns_of, conformed, nullable, numbered
 from sublet.spark.plan.table_positions import TablePositions
@@ -76,7 +77,7 @@ class IcebergTables:
     def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
         held, number = self._held(name)
         if self._read.get(name, number) != number:
-            raise _in_use(name)
+            raise written_by_another_run(name)
         exists = self._exists(name)
         given = numbered(frame, batch.number)
         if exists and PIPELINE in self._spark.table(f"{self._namespace}.{name}").columns:
@@ -124,7 +125,7 @@ class IcebergTables:
     def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
         """One commit of both. Iceberg repeats it if another commit, such as compaction's, comes between."""
         if self._held(name)[1] != number - 1:
-            raise _in_use(name)
+            raise written_by_another_run(name)
         transaction = self._loaded(name).newTransaction()
         value = json.dumps({"positions": reached.to_value(), "number": number})
         transaction.updateProperties().set(self._property, value).commit()
@@ -172,10 +173,6 @@ class IcebergTables:
             schema = StructType.fromJson({"type": "struct", "fields": list(map(dict, change.added))})
             added = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
             self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
-
-
-def _in_use(name: str) -> SettingsError:
-    return SettingsError("output", name, "another run of this pipeline has written it: run one at a time")
 
 
 def iceberg_widens(ours: Type, theirs: Type) -> bool:

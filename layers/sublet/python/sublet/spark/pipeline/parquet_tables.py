@@ -16,16 +16,12 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from sublet.errors import SettingsError
+from sublet.spark.pipeline.attempts import ABANDONED_MILLIS, written_by_another_run
 from sublet.spark.pipeline.evolution import Column, evolution
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.journal import COLUMNS_FILE, JOURNAL, STAGED, Journal, TableState, checked_moves
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
 from sublet.spark.plan.table_positions import TablePositions
-
-ABANDONED_MILLIS = 3_600_000
-"""How old an attempt is whose files may go. A younger one may be another driver's, which commits yet: a cluster can
-start a driver while the one before still runs."""
 
 BEGUN = ".begun"
 """A file beside an attempt's folder, which says when it began."""
@@ -76,9 +72,9 @@ class ParquetTables:
         is_ours = not moves or self._files.exists(self._staged() + BEGUN)
         is_free = is_ours and self._is_newest(before)
         if not is_free or not self._files.write_new_text(self._place(journal.number), journal.to_json()):
-            raise self._in_use()
+            raise written_by_another_run(self._output)
         if not self._is_newest(journal):
-            raise self._in_use()
+            raise written_by_another_run(self._output)
         self.journal, self._number = journal, journal.number + 1
         for number in self._numbers():
             if number < before.number:
@@ -102,9 +98,6 @@ class ParquetTables:
         """The mark goes first, so that a driver that still writes there sees it before it commits."""
         self._files.delete(f"{self._output}/{STAGED}/{attempt}{BEGUN}")
         self._files.delete(f"{self._output}/{STAGED}/{attempt}")
-
-    def _in_use(self) -> SettingsError:
-        return SettingsError("output", self._output, "another run of this pipeline has written it: run one at a time")
 
     def _stage(self, name: str, frame: DataFrame, batch: Batch) -> tuple[int, TableState | None]:
         """Writes the files of a table. Returns its rows, and its state once they are moved; None if nothing moves."""
