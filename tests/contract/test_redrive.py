@@ -199,7 +199,7 @@ def test_messages_that_an_earlier_run_hides_are_reported(
 
 
 def test_looking_at_what_is_set_aside_needs_no_handler(moto_aws: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever is on call may not have the consumer's code."""
+    """The person on call may not have the consumer's code."""
     arn = make("sqs")
     failure_destination(arn).put(batch(100))
     for look in ("--dry-run", "--show"):

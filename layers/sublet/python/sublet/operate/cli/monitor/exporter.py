@@ -34,8 +34,8 @@ sublet_exporter_calls_total shows them.
 --rules prints alert rules for Prometheus, and --dashboard a dashboard for Grafana. Both know the metrics of this
 command and those that `sublet run` shows at its own /metrics.
 
-It needs the extra metrics. The address is on loopback unless --address says otherwise: names of applications, streams
-and shards are shown to whoever reaches it, and no record."""
+It needs the extra metrics. The address is on loopback unless --address says otherwise: anyone who can reach it sees the
+names of applications, streams and shards, but no record."""
 
 EXAMPLES = """\
 examples:
