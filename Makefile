@@ -85,16 +85,19 @@ test-spark: setup $(SPARK_ENV)/.installed ## only the tests on Spark, with twent
 	@$(say) "Tests on Spark ($(SPARK))"
 	@$(SPARK_ENV)/bin/python -m pytest tests/spark $(SPARK_TESTS) $(PYTEST_ARGS)
 
-LAKE_JARS := org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0 io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0
+# The releases of Spark for which both have jars.
+LAKE_SPARKS := 4.0 4.1
 .PHONY: test-lake
-test-lake: setup .local/spark-4.0/.installed .local/lake-jars/.installed ## Iceberg and Delta by their own jars, on Spark 4.0: written, killed, resumed (needs Java 17 and Maven)
-	@.local/spark-4.0/bin/python -m pytest tests/spark/test_lake_jars.py tests/spark/test_merge_by_jars.py $(PYTEST_ARGS)
+test-lake: setup $(LAKE_SPARKS:%=.local/spark-%/.installed) $(LAKE_SPARKS:%=.local/lake-jars-%/.installed) ## Iceberg and Delta by their own jars, on Spark 4.0 and 4.1: written, killed, resumed (needs Java 17 and Maven; LAKE_SPARKS=4.1)
+	@for release in $(LAKE_SPARKS); do \
+		.local/spark-$$release/bin/python -m pytest tests/spark/test_lake_jars.py tests/spark/test_merge_by_jars.py $(PYTEST_ARGS) || exit 1; \
+	done
 
-.local/lake-jars/.installed: Makefile
-	$(call lake_jars,$(LAKE_JARS))
+.local/lake-jars-4.0/.installed: Makefile
+	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0 io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0)
 
 .local/lake-jars-4.1/.installed: Makefile
-	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0)
+	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:4.2.0 io.delta:delta-storage:4.2.0)
 
 define lake_jars
 	@$(say) "Iceberg's and Delta's jars, in $(@D)"
@@ -108,7 +111,7 @@ endef
 export TORTURE_RECORDS ?= 60000
 export TORTURE_KILLS ?= 7
 export TORTURE_SEED ?= 1
-TORTURE_JARS := $(if $(filter 4.0,$(SPARK)),.local/lake-jars,$(if $(filter 4.1,$(SPARK)),.local/lake-jars-4.1))
+TORTURE_JARS := $(patsubst %,.local/lake-jars-%,$(filter $(LAKE_SPARKS),$(SPARK)))
 .PHONY: torture
 torture: setup $(SPARK_ENV)/.installed $(addsuffix /.installed,$(TORTURE_JARS)) ## sublet pipeline killed, its checkpoint, options, streams, shards and leases touched: each record once (TORTURE_RECORDS=10000 TORTURE_KILLS=8 TORTURE_SEED=2 SPARK=4.1)
 	@TORTURE_JARS=$(TORTURE_JARS) $(SPARK_ENV)/bin/python -m pytest -s tests/spark/test_pipeline_tortured.py $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""A Spark session with Iceberg's and Delta's jars, on the release of Spark that both support: for `make test-lake`."""
+"""A Spark session with Iceberg's and Delta's jars, on the releases of Spark that both support: for `make test-lake`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from infra.local import EmbeddedAws
 from tests.spark.local_session import ROOT, local_session
 
-JARS = sorted((ROOT / ".local" / "lake-jars").glob("*.jar"))
+JARS = sorted((ROOT / ".local" / f"lake-jars-{pyspark.__version__[:3]}").glob("*.jar"))
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 ICEBERG = {
     "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -24,8 +24,8 @@ DELTA = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.
 
 
 def skip_without_jars() -> None:
-    if not JARS or not pyspark.__version__.startswith("4.0."):
-        pytest.skip("`make test-lake` gets the jars, which are for Spark 4.0", allow_module_level=True)
+    if not JARS:
+        pytest.skip("`make test-lake` gets the jars, which are for Spark 4.0 and 4.1", allow_module_level=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Iceberg and Delta by their own jars, on the release of Spark that both support: `make test-lake`."""
+"""Iceberg and Delta by their own jars, on the releases of Spark that both support: `make test-lake`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sublet.errors import SettingsError
+from sublet.protocol.checkpoint import Checkpoint
 from sublet.spark import drain
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.iceberg_tables import IcebergTables
-from sublet.spark.pipeline.layout import Layout
+from sublet.spark.pipeline.layout import Batch, Layout
 from sublet.spark.pipeline.running import run_pipeline
 from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tables import claim
 from sublet.spark.pipeline.tally import PlainLines, RunTally
-from sublet.spark.plan.table_positions import TablePositions
+from sublet.spark.plan.table_positions import BatchExtent, ShardExtent, TablePositions
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -198,6 +200,76 @@ def test_iceberg_positions_outlive_maintenance_and_a_restored_checkpoint(
     (tmp_path / "wrong.json").write_text(json.dumps({"type": "struct", "fields": wrong}))
     with pytest.raises(PySparkException, match=r"parsed\.flight': the table has bigint, and these rows have string"):
         load(5, schema=str(tmp_path / "wrong.json"))
+
+
+class BesideAnother(IcebergTables):
+    """A driver beside which another one writes the same batch, once, just before the call named `at`."""
+
+    at = ""
+
+    def other(self) -> None:
+        """Writes the batch."""
+
+    def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
+        self._meanwhile("_publish")
+        super()._publish(name, reached, number, attempt)
+
+    def _staged(self, name: str, attempt: str) -> int:
+        self._meanwhile("_staged")
+        return super()._staged(name, attempt)
+
+    def _meanwhile(self, call: str) -> None:
+        if call == self.at:
+            self.at = ""
+            self.other()
+
+
+@pytest.mark.parametrize(
+    ("at", "says"), [("_publish", "run one at a time"), ("_staged", "already published|Duplicate|has been published")]
+)
+def test_of_two_drivers_that_write_an_iceberg_table_at_once_one_commits(
+    iceberg: SparkSession, at: str, says: str
+) -> None:
+    """`_staged` is after the first driver's look at the number, within its transaction."""
+
+    def opened(kind: type[IcebergTables] = IcebergTables) -> IcebergTables:
+        return kind(iceberg, f"lake.two{at}", "pipeline", Layout((), 2**20))
+
+    def write(tables: IcebergTables, number: int) -> dict[str, int]:
+        place = Checkpoint(str(number))
+        extent = BatchExtent({"orders/shardId-0": ShardExtent(place, place, number)}, 1, 10)
+        return tables.write({"parsed": iceberg.range(1).selectExpr(f"{number}L as id")}, Batch(number, extent))
+
+    def assert_holds(*wanted: int) -> None:
+        assert sorted(row.id for row in iceberg.table(f"lake.two{at}.parsed").select("id").collect()) == list(wanted)
+
+    assert write(opened(), 1) == {"parsed": 1}
+    first = opened(BesideAnother)
+    first.at, first.other = at, lambda: write(opened(), 2)
+    with pytest.raises((SettingsError, Py4JJavaError), match=says):
+        write(first, 2)
+    assert_holds(1, 2)
+    assert write(opened(), 2) == {"parsed": 0}
+    assert write(opened(), 3) == {"parsed": 1}
+    assert_holds(1, 2, 3)
+
+
+def test_rows_cut_at_positions_that_another_driver_has_moved_are_refused_on_iceberg(iceberg: SparkSession) -> None:
+    def opened() -> IcebergTables:
+        return IcebergTables(iceberg, "lake.stale", "pipeline", Layout((), 2**20))
+
+    def batch(number: int) -> Batch:
+        place = Checkpoint(str(number))
+        return Batch(number, BatchExtent({"orders/shardId-0": ShardExtent(place, place, number)}, 1, 10))
+
+    rows = iceberg.range(1)
+    opened().write({"parsed": rows}, batch(1))
+    stale = opened()
+    assert str(stale.positions("parsed").shards["orders/shardId-0"].checkpoint) == "1"
+    opened().write({"parsed": rows}, batch(2))
+    with pytest.raises(SettingsError, match="run one at a time"):
+        stale.write({"parsed": rows}, batch(3))
+    assert iceberg.table("lake.stale.parsed").count() == 2
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.emulator, pytest.mark.slow, explores, pytest.mark.time
 
 SPARK = ROOT / ".local" / "spark" / "bin" / "python"
 SPARK_FOR_JARS = ROOT / ".local" / "spark-4.0" / "bin" / "python"
-JARS = sorted((ROOT / ".local" / "lake-jars").glob("*iceberg*.jar"))
+JARS = sorted((ROOT / ".local" / "lake-jars-4.0").glob("*iceberg*.jar"))
 PROGRAM = Path(__file__).parent / "programs" / "spark_stage.py"
 LAKES = ("parquet", "delta")
 QUERIES = ("one", "several", "hold")
