@@ -1,4 +1,4 @@
-"""The table `merged`, maintenance and re-parsing by Delta's and Iceberg's own jars, on Spark 4.0 and 4.1: `make test-lake`."""
+"""The table `merged`, maintenance and re-parsing by the jars of Delta and Iceberg: `make test-lake`."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.file_system import SparkFiles
+from sublet.spark.pipeline.identity import MARK
 from sublet.spark.pipeline.layout import Layout, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
 from sublet.spark.pipeline.running import run_pipeline, schema_of
@@ -240,6 +241,36 @@ def stream_of_one(embedded_aws: EmbeddedAws) -> FlightStream:
     flights.produce(1)
     time.sleep(1.1)
     return flights
+
+
+@pytest.mark.parametrize("place", ["lake", "lake/_checkpoint"])
+def test_of_two_first_runs_at_once_one_takes_the_mark_of_the_other(
+    spark: SparkSession, stream_of_one: FlightStream, tmp_path: Path, place: str
+) -> None:
+    given = settings(stream_of_one, tmp_path)
+
+    class Beside(SparkFiles):
+        """Another run begins just before this one writes to `place`, once."""
+
+        other = None
+
+        def write_new_text(self, path: str, text: str) -> bool:
+            if self.other is None and path == f"{tmp_path / place}/{MARK}":
+                self.other = claim(SparkFiles(spark), given)
+            return super().write_new_text(path, text)
+
+    files = Beside(spark)
+    ours = claim(files, given)
+    assert ours == files.other == claim(SparkFiles(spark), given)
+
+
+def test_a_mark_that_a_crash_cut_short_is_written_again(
+    spark: SparkSession, stream_of_one: FlightStream, tmp_path: Path
+) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / MARK).write_text('{"id": "')
+    given = settings(stream_of_one, tmp_path)
+    assert claim(SparkFiles(spark), given) == claim(SparkFiles(spark), given)
 
 
 @explores

@@ -108,15 +108,18 @@ def claim(files: SparkFiles, settings: PipelineSettings) -> PipelineIdentity:
     """Returns the mark that output and checkpoint share. A pipeline's first run writes it to both.
 
     It goes to the output first, so that a crash in between leaves an output without tables, which the next run claims
-    again.
+    again. Of two first runs at once, one takes the other's mark.
     """
     fresh = PipelineIdentity(uuid4().hex[:16], settings.stream, settings.sink)
     output, checkpoint = (_mark(files, place) for place in _places(settings))
     in_use = files.exists(f"{settings.output}/raw") or files.exists(f"{settings.checkpoint}/offsets")
     mark = settle(fresh, output, checkpoint, in_use)
-    for place, found in zip(_places(settings), (output, checkpoint), strict=True):
-        if found is None:
-            files.write_text(f"{place}/{MARK}", mark.to_json())
+    for place, found in dict(zip(_places(settings), (output, checkpoint), strict=True)).items():
+        if found is not None or files.write_new_text(f"{place}/{MARK}", mark.to_json()):
+            continue
+        if _mark(files, place) is not None:
+            return claim(files, settings)
+        files.write_text(f"{place}/{MARK}", mark.to_json())  # in place of what a crash left
     return mark
 
 
