@@ -22,7 +22,7 @@ FLEET: Mapping[str, Mapping[Metric, str]] = {
     "Lag (ms): the least and the most lagging shard": {Metric.MILLIS_BEHIND_LATEST: "Minimum"},
     "Records a minute": {Metric.RECORDS: "Sum"},
     "Bytes a minute": {Metric.BYTES: "Sum"},
-    "Standing still: the worst shard (ms)": {
+    "Stalled: the worst shard (ms)": {
         Metric.CHECKPOINT_AGE: "Maximum",
         Metric.UNREAD_AGE: "Maximum",
         Metric.OWNER_STALLED_AGE: "Maximum",

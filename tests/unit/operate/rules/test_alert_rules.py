@@ -47,7 +47,7 @@ def test_the_command_prints_the_rules_and_the_dashboard(capsys: pytest.CaptureFi
 
 
 STORIES: dict[str, tuple[dict[str, str], int, int]] = {
-    "SubletShardStandsStill": ({f"sublet_checkpoint_age_seconds{SHARD}": "0x10 0+60x60"}, 20, 30),
+    "SubletShardStalled": ({f"sublet_checkpoint_age_seconds{SHARD}": "0x10 0+60x60"}, 20, 30),
     "SubletShardLags": ({f"sublet_lag_seconds{SHARD}": "0x10 900x60"}, 20, 30),
     "SubletRecordsAreAboutToBeLost": (
         {'sublet_retention_left_seconds{application="audit"}': "86400x10 20000x60"},

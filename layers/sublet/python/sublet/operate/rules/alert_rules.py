@@ -56,14 +56,14 @@ def _more(*metrics: Metric, over: str) -> str:
 def alert_rules() -> Sequence[AlertRule]:
     shard = "{{ $labels.application }}: shard {{ $labels.shard_id }} of {{ $labels.stream }}"
     application = "{{ $labels.application }}"
-    standing = (Metric.CHECKPOINT_AGE, Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE, Metric.HANDLER_CALL_AGE)
+    stalled = (Metric.CHECKPOINT_AGE, Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE, Metric.HANDLER_CALL_AGE)
     return (
         AlertRule(
-            "SubletShardStandsStill",
-            " or ".join(f"{_worst(metric)} > 900" for metric in standing),
+            "SubletShardStalled",
+            " or ".join(f"{_worst(metric)} > 900" for metric in stalled),
             "1m",
             PAGE,
-            f"{shard} stands still although records wait",
+            f"{shard} does not move although records wait",
             "For 15 minutes its position has not moved, or one handler call has lasted that long. `sublet status` says "
             "why, and `sublet doctor` what to do.",
         ),

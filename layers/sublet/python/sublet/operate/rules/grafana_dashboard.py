@@ -57,7 +57,7 @@ def panels() -> Sequence[Panel]:
         Panel("Lag", SECONDS, {SHARD: _of_shards(Metric.MILLIS_BEHIND_LATEST)}),
         Panel("Until the oldest record is trimmed", SECONDS, {APPLICATION: _own("retention_left", BY_APPLICATION)}),
         Panel(
-            "Standing still",
+            "Stalled",
             SECONDS,
             _each(Metric.CHECKPOINT_AGE, Metric.UNREAD_AGE, Metric.OWNER_STALLED_AGE, Metric.HANDLER_CALL_AGE),
         ),
