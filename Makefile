@@ -97,7 +97,7 @@ test-lake: setup $(LAKE_SPARKS:%=.local/spark-%/.installed) $(LAKE_SPARKS:%=.loc
 	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0 io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0)
 
 .local/lake-jars-4.1/.installed: Makefile
-	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:4.2.0 io.delta:delta-storage:4.2.0)
+	$(call lake_jars,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 io.delta:delta-spark_4.1_2.13:4.4.0 io.delta:delta-storage:4.4.0)
 
 define lake_jars
 	@$(say) "Iceberg's and Delta's jars, in $(@D)"
