@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import NoReturn
 
 import pytest
@@ -362,6 +363,76 @@ def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_ex
     assert parent.lease_owner is None
     assert {row(held.table, child).lease_owner for child in children} == {WORKER}
     assert {row(held.table, child).parent_shard_ids for child in children} == {frozenset({shard_id(0)})}
+
+
+def test_repeated_batch_waits_for_a_shard_whose_row_cannot_be_read() -> None:
+    """Whether its records are handled is not known before the row is repaired."""
+    held = held_query()
+    put(held, 10)
+    held.query.plan()
+    held.end()
+    known = dict(held.table.rows()[shard_id(0)])
+    held.table.put_row({**known, "leaseCounter": {"S": "seven"}})
+    held.start()
+    with pytest.raises(LeaseHeldElsewhere, match=rf"{shard_id(0)} \(its row cannot be read: .*leaseCounter"):
+        held.run()
+    held.table.put_row(known)
+    held.query.clock.sleep(10 * SECOND)
+    assert len(held.run()) == 10
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_repeated_batch_tells_of_a_shard_that_is_gone_with_its_lease(fails: bool) -> None:
+    """A fleet's manager has deleted the lease while the query was down: nobody knows whether it was handled."""
+    held = held_query(failOnDataLoss=str(fails))
+    put(held, 10)
+    held.query.plan()
+    held.end()
+    for child in held.query.stream.inner.split(shard_id(0)):
+        put_row(held.table, Lease(child, TRIM_HORIZON, parent_shard_ids=frozenset({shard_id(0)})))
+    held.table.delete_row(shard_id(0))
+    held.start()
+    assert held.query.run() == [], "its lease was cleaned up when it was handled to its end: Kinesis knows the shard"
+    held.query.rows.pop()
+    held.end()
+    held.query.clock.sleep(timedelta(hours=30))
+    held.query.stream.inner.trim(held.query.clock.now() - timedelta(hours=24))
+    held.start()
+    if fails:
+        with pytest.raises(DataGap, match=f"{shard_id(0)}, and neither the shard nor its lease is there"):
+            held.run()
+    else:
+        assert held.run() == []
+        assert "data gap" in held.query.memory_log.messages("warning")
+
+
+def test_many_shards_that_end_at_once_leave_the_others_their_heartbeats() -> None:
+    held = held_query(201)
+    last = shard_id(200)
+    held.query.stream.inner.put_all((str(n), b"%d" % n) for n in range(5000))
+    held.drain()
+    for number in range(200):
+        held.query.stream.inner.split(shard_id(number))
+    held.query.plan()
+    held.run()
+    counters, clock, apply_now = (
+        {row(held.table, last).lease_counter: held.query.clock.now()},
+        held.query.clock,
+        held.table.apply,
+    )
+
+    def apply_slowly(write: LeaseWrite) -> object:
+        clock.sleep(timedelta(milliseconds=10))
+        counters.setdefault(row(held.table, last).lease_counter, clock.now())
+        return apply_now(write)
+
+    held.table.apply = apply_slowly  # type: ignore[method-assign,assignment]
+    began = clock.now()
+    held.query.plan()
+    assert all(row(held.table, shard_id(number)).is_ended for number in range(200))
+    moments = [began, *counters.values(), clock.now()]
+    assert max(later - one for one, later in pairwise(moments)) < timedelta(seconds=6), "its failover time"
+    assert clock.now() - began > timedelta(seconds=10)
 
 
 def test_children_are_taken_with_their_parents_end_though_a_look_was_under_way() -> None:

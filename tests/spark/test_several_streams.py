@@ -10,8 +10,10 @@ from random import Random
 
 import pytest
 from sublet.decisions.streams.chosen_streams import FoundStreams
-from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamUnavailable
+from sublet.errors import DataGap, OffsetMalformed, SettingsError, StreamNotFound, StreamUnavailable
+from sublet.protocol.shard import Shard
 from sublet.protocol.stream_key import StreamKey
+from sublet.settings import StartPosition
 from sublet.spark.options import UseOfLeases
 from sublet.spark.plan.offsets import offset_from_json
 from sublet.spark.read.connection import StreamsAccess
@@ -130,7 +132,27 @@ def test_a_stream_that_is_gone_does_not_stop_the_others() -> None:
     query.clock.sleep(20 * SECOND)
     query.run_all()
     assert query.read == sorted(wanted)
-    assert "a stream is gone" in query.memory_log.messages("warning")
+    assert "a stream is not there: left out until the next look" in query.memory_log.messages("warning")
+
+
+def test_a_stream_that_is_being_created_is_left_out_until_it_is_active() -> None:
+    """Kinesis describes it, and refuses to list its shards."""
+    query = SeveralQuery("ab", stream="a,b")
+    wanted = query.put("a", 5)
+    listed = query.streams["b"].list_shards
+
+    def refuse(at: StartPosition | None = None) -> tuple[Shard, ...]:
+        raise StreamNotFound("stream b is being created or deleted; try again when it is active")
+
+    query.streams["b"].list_shards = refuse  # type: ignore[method-assign]
+    query.clock.sleep(2 * SECOND)
+    query.run_all()
+    assert query.read == sorted(wanted)
+    query.streams["b"].list_shards = listed  # type: ignore[method-assign]
+    wanted += query.put("b", 5)
+    query.clock.sleep(DISCOVERY)
+    query.run_all()
+    assert query.read == sorted(wanted)
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from sublet.decisions.session.held_lease import MAY_WRITE, Tenure
 from sublet.decisions.session.shard_end import BlockedByParents
@@ -16,12 +18,19 @@ from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
+from sublet.protocol.shard import Shard
+from sublet.protocol.stream_key import stream_key_of
 from sublet.reading.several_streams import ports_of_stream
 from sublet.settings import Settings
 from sublet.spark.keeper.lease_lag import LeaseLag
 from sublet.spark.plan.committed import listed_children, next_write, quiet_of
 from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Ended, Position, ShardOffset
+
+PORTION = 64
+"""How many leases are taken, or shards ended, many at once, between two looks at which heartbeats are due."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -88,12 +97,25 @@ class HeldLeases:
             except CallFailed as problem:
                 self.ports.log.warning("late checkpoint failed", lease_key=key, problem=str(problem))
 
-    def end_those(self, committed: Mapping[str, ShardOffset]) -> bool:
+    def end_those(self, committed: Mapping[str, ShardOffset], meanwhile: Callable[[], object] = lambda: None) -> bool:
         """Ends the shards that are read to their end; True if any was ended. One that cannot be ended yet stays
-        held.
+        held. Calls `meanwhile` every few shards: a reshard ends hundreds at once, and the other leases need their
+        heartbeats.
         """
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
-        return sum(self._act(key, self._end) for key in ending) > 0
+        if not ending:
+            return False
+        listed, has_ended = self._listed(ending), False
+        while ending:
+            left = []
+            for some in in_portions(ending):
+                done = self.pool.map(lambda key: self._act(key, partial(self._end, listed)), some)
+                left += [key for key, is_done in zip(some, done, strict=True) if not is_done]
+                meanwhile()
+            if len(left) == len(ending):
+                break
+            has_ended, ending = True, left  # a child that waited for its parent can end now
+        return has_ended
 
     def checkpoint_and_release(self, committed: Mapping[str, ShardOffset], keys: Collection[str]) -> None:
         """Tries once to write the outstanding checkpoint of each of these leases, and then to release it."""
@@ -135,12 +157,22 @@ class HeldLeases:
             is_heartbeat_due=held.is_heartbeat_due(self.settings.heartbeat_interval),
         )
 
-    def _end(self, held: HeldLease) -> bool:
+    def _listed(self, keys: Iterable[str]) -> Mapping[str, Shard]:
+        """The shards of these shards' streams, by lease key. A stream that cannot be listed is left out."""
+        listed: dict[str, Shard] = {}
+        for key in {stream_key_of(key): key for key in keys}.values():
+            try:
+                shards = ports_of_stream(self.ports, key).stream.list_shards()
+            except CallFailed as problem:
+                self.ports.log.warning("shard end failed; will try again", lease_key=key, problem=str(problem))
+            else:
+                listed.update((shard.shard_id, shard) for shard in shards)
+        return listed
+
+    def _end(self, listed: Mapping[str, Shard], held: HeldLease) -> bool:
         """Ends a shard as the rest of the library does, except that its children come from the listing."""
         key = held.lease.lease_key
         try:
-            stream = ports_of_stream(self.ports, key).stream
-            listed = {shard.shard_id: shard for shard in stream.list_shards()}
             children = listed_children(listed[key], listed) if key in listed else None
             if children is None:
                 return False
@@ -158,6 +190,10 @@ class HeldLeases:
             shard = committed.get(key)
             caught_up_at = None if shard is None else shard.caught_up_at
             self.write(key, lambda lease: release(lease, caught_up_at, quiet=quiet_of(lease, shard)))
+
+
+def in_portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
 
 
 def _position(committed: Mapping[str, ShardOffset], key: str) -> Position | None:

@@ -20,7 +20,7 @@ from sublet.engine.control_watch import ControlWatch
 from sublet.errors import CallFailed, SettingsError
 from sublet.metric_names import Metric
 from sublet.ports import Ports
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.settings import Settings
@@ -50,7 +50,7 @@ class LeaseKeeping(Protocol):
 
     def held(self, committed: Offset) -> Mapping[str, Lease]: ...
 
-    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]: ...
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]: ...
 
     def looked(self, found: Mapping[str, ShardLook]) -> None: ...
 
@@ -111,7 +111,7 @@ class Keeper:
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
-        if self._held.end_those(self._offsets) or self._taker.is_due:
+        if self._held.end_those(self._offsets, self._write_due) or self._taker.is_due:
             self._look()
             self._write_due()  # the row of a lease taken may say less than this query has committed
         self._release_unread()
@@ -130,10 +130,10 @@ class Keeper:
         """Called when a batch that ends there is about to run."""
         self._asked_at, self._planned = self.ports.clock.steady(), end
 
-    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
-        """The current leases of these shards, with any owner. Rows that are missing or unreadable are left out."""
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]:
+        """The current rows of these shards, with any owner. Those that are missing are left out."""
         rows = self._pool.map(self.ports.table.get, shard_ids)
-        return {row.lease_key: row for row in rows if isinstance(row, Lease)}
+        return {row.lease_key: row for row in rows if row is not None}
 
     def has_settled(self) -> bool:
         """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what
@@ -161,7 +161,7 @@ class Keeper:
         self._write_due()
         self._release_unread()
         try:
-            if self._taker.take_if_seen():
+            if self._taker.take_if_seen(self._write_due):
                 self._refusals = WORKED
         except CallFailed as problem:
             self._has_failed(problem)

@@ -37,7 +37,7 @@ from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Tasks
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.reading.several_streams import AllStreams
@@ -85,7 +85,7 @@ class KeeperThread:
     def held(self, committed: Offset) -> Mapping[str, Lease]:
         return self._ask(partial(self._keeper.held, committed))
 
-    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease]:
+    def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]:
         return self._ask(partial(self._keeper.rows, shard_ids))
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:

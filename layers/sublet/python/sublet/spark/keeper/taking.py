@@ -5,10 +5,11 @@ It takes free or expired leases, up to its fair share beside other live workers,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from sublet.decisions.manager.choose_leases import LeaseChoice
 from sublet.decisions.manager.fleet_kind import REPORTED_EVERY
@@ -35,10 +36,15 @@ from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.reading.several_streams import ports_of_stream, settings_of_stream
 from sublet.settings import Settings
-from sublet.spark.keeper.held_leases import HeldLeases
+from sublet.spark.keeper.held_leases import HeldLeases, in_portions
 
 AGAIN = timedelta(seconds=1)
 """The pause between looks while a lease may become ours at any moment."""
+
+WRITES_BETWEEN = 16
+"""How many rows are created or deleted, one after the other, between two looks at which heartbeats are due."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -88,7 +94,7 @@ class LeaseTaker:
     def _finish_look(self, meanwhile: Callable[[], None]) -> None:
         while self._looking is not None and not wait([self._looking], timeout=AGAIN.total_seconds()).done:
             meanwhile()
-        self.take_if_seen()
+        self.take_if_seen(meanwhile)
 
     def begin_look(self) -> None:
         if self._looking is None:
@@ -100,29 +106,32 @@ class LeaseTaker:
         self._streams.pacer.begin()
         return look_at_several(self.ports, self.settings, self.watch, self._streams)
 
-    def take_if_seen(self) -> bool:
-        """Acts on the look in progress, if it is done: True then. Raises its error; the next look then comes later."""
+    def take_if_seen(self, meanwhile: Callable[[], None]) -> bool:
+        """Acts on the look in progress, if it is done: True then. Raises its error; the next look then comes later.
+        Calls `meanwhile` between writes, of which a reshard can need hundreds."""
         if self._looking is None or not self._looking.done():
             return False
         looking, self._looking = self._looking, None
         self._look_at = self.ports.clock.steady() + self.settings.heartbeat_interval
-        self._take(looking.result())
+        self._take(looking.result(), meanwhile)
         return True
 
-    def _take(self, seen: TickLook) -> None:
+    def _take(self, seen: TickLook, meanwhile: Callable[[], None]) -> None:
         self.left = frozenset(lease.lease_key for lease in seen.elsewhere) & frozenset(self.held.keys)
         self.placements = {None: seen.placement}
         self.placements.update((stream, known.placement) for stream, known in seen.known_streams.items())
         plan = plan_tick(seen, self.ports.chance, self.settings)
         for row in seen.scan.malformed:
             self.ports.log.error("malformed lease row; its shard waits", lease_key=row.lease_key, problem=row.problem)
-        for new in plan.sync.create:
+        for new in _paced(plan.sync.create, meanwhile):
             create_lease(new, self.ports)
-        for deletion in plan.deletions:
+        for deletion in _paced(plan.deletions, meanwhile):
             self._delete(deletion)
         self.ports.sightings.save(plan.sightings)
         wanted = [choice for choice in plan.choices if choice.lease.lease_key not in self.held]
-        list(self.pool.map(self._acquire, wanted))
+        for some in in_portions(wanted):
+            list(self.pool.map(self._acquire, some))
+            meanwhile()
         make_reports(plan.reports, self.ports)
         self._is_reporting = plan.fleet.place is not None
         self._note_undecided(seen.scan)
@@ -196,3 +205,10 @@ class LeaseTaker:
 
     def _is_paused(self, lease: Lease) -> bool:
         return pause_of(self.watch.known, lease.lease_key, self.watch.now) is not None
+
+
+def _paced(items: Iterable[T], meanwhile: Callable[[], None]) -> Iterator[T]:
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % WRITES_BETWEEN == 0:
+            meanwhile()

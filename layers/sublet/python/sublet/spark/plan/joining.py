@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sublet.protocol.checkpoint import Checkpoint
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.spark.plan.committed import checkpoint_of
 from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset
@@ -45,28 +45,39 @@ def joining_positions(start: StreamOffset, held: Mapping[str, Lease], now: datet
 
 @dataclass(frozen=True, slots=True)
 class ResumedBatch:
-    """What is left of a logged batch that must be repeated. `waiting`: shards whose part another owner is about to
-    handle.
+    """What is left of a logged batch that must be repeated.
+
+    waiting  shards whose part another owner is about to handle, or whose row cannot be read
+    rowless  shards without a row
     """
 
     ranges: tuple[ShardRange, ...]
     waiting: tuple[str, ...]
+    rowless: tuple[str, ...]
 
 
 def resume_ranges(
-    ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease]
+    ranges: Iterable[ShardRange], end: Offset, held: Mapping[str, Lease], others: Mapping[str, Lease | MalformedRow]
 ) -> ResumedBatch:
     """The remaining ranges of the batch. Between its first attempt and this one the leases were released, and others
     may have taken them. If we hold a shard again, the part after its row's checkpoint remains. If another owner holds
     it, nothing remains once that owner is past the range. Until then, or until the owner leaves, the batch must wait:
     if it were committed without these records, the query's offset would say that they are handled. A shard without a
-    row was handled to its end and cleaned up."""
+    row was handled to its end and cleaned up, if Kinesis knows it still: the lease of one that it does not know is
+    deleted also if it was not handled."""
     ends = end.shards
     left: list[ShardRange] = []
     waiting: list[str] = []
+    rowless: list[str] = []
     for one in ranges:
         row = held.get(one.shard_id) or others.get(one.shard_id)
-        if row is None or _has_passed(row.checkpoint, ends[one.shard_id].position):
+        if row is None:
+            rowless.append(one.shard_id)
+            continue
+        if isinstance(row, MalformedRow):
+            waiting.append(one.shard_id)
+            continue
+        if _has_passed(row.checkpoint, ends[one.shard_id].position):
             continue
         if one.shard_id not in held:
             waiting.append(one.shard_id)
@@ -75,7 +86,7 @@ def resume_ranges(
         else:
             at = ReadTo(row.checkpoint.sequence_number, None, row.checkpoint.sub_sequence_number)
             left.append(replace(one, begin=at, verify=True, quiet_until=None))
-    return ResumedBatch(tuple(left), tuple(waiting))
+    return ResumedBatch(tuple(left), tuple(waiting), tuple(rowless))
 
 
 def _has_passed(row: Checkpoint, end: Position) -> bool:

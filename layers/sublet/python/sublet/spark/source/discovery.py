@@ -54,10 +54,12 @@ class StreamDiscovery:
 
     def is_gone(self, stream: StreamKey | None, problem: StreamError) -> None:
         """Leaves the stream out until the next look: Kinesis does not describe it any more, though there may be another
-        stream of its name.
+        stream of its name; or it is being created or deleted.
         """
         if stream in self.starts:
-            self._access.log.warning("a stream is gone", stream=str(stream), problem=str(problem))
+            self._access.log.warning(
+                "a stream is not there: left out until the next look", stream=str(stream), problem=str(problem)
+            )
             self.starts = {key: start for key, start in self.starts.items() if key != stream}
 
     def _tell(self, found: FoundStreams) -> None:

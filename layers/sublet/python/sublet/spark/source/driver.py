@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TypeVar
 
-from sublet.errors import SettingsError, StreamError, TransientError
+from sublet.errors import SettingsError, StreamError, StreamNotFound, TransientError
 from sublet.protocol.stream_key import StreamKey, stream_key_of
 from sublet.settings import StartPosition
 from sublet.spark.options import Options
@@ -139,7 +139,9 @@ class QueryDriver:
         self._lose(moved, found)
         self._check_leased(found)
         ranges = [each for of_stream in found.values() for each in of_stream]
-        left = _by_stream(self._portion.resume(ranges, before, after))
+        left = _by_stream(
+            self._portion.resume(ranges, before, after, lambda key: planners[stream_key_of(key)].has_shard(key))
+        )
         made = self._of_each(
             {key: planners[key] for key in left},
             lambda key, planner: planner.tasks(left[key], starts[key], moved[key]),
@@ -201,7 +203,7 @@ class QueryDriver:
         planners: Mapping[StreamKey | None, StreamPlanner],
         call: Callable[[StreamKey | None, StreamPlanner], T],
     ) -> dict[StreamKey | None, T]:
-        """Calls a function for each stream, many at once. Leaves out the streams that are gone."""
+        """Calls a function for each stream, many at once. Leaves out the streams that are not there."""
         with ThreadPoolExecutor(min(AT_ONCE, len(planners) or 1)) as pool:
             answers = dict(
                 zip(planners, pool.map(lambda key: self._asked(key, planners[key], call), planners), strict=True)
@@ -214,15 +216,15 @@ class QueryDriver:
     def _asked(
         self, key: StreamKey | None, planner: StreamPlanner, call: Callable[[StreamKey | None, StreamPlanner], T]
     ) -> T | StreamError:
-        """Calls a function for one stream. Returns the error if the stream is one of several and is gone: Kinesis does
-        not describe it any more. A query whose only stream is gone fails.
+        """Calls a function for one stream. Returns the error if the stream is one of several and is not there: Kinesis
+        does not describe it any more, or is creating or deleting it. A query whose only stream is not there fails.
         """
         try:
             return call(key, planner)
         except TransientError:
             raise
         except StreamError as problem:
-            if key is None or planner.has_stream():
+            if key is None or (not isinstance(problem, StreamNotFound) and planner.has_stream()):
                 raise
             return problem
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sublet.errors import LeaseHeldElsewhere
-from sublet.protocol.lease import Lease
+from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey, stream_key_of
@@ -17,6 +17,7 @@ from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Offset, ShardOffset, StreamOffset, offset_to_json
 from sublet.spark.plan.planning import ShardRange, other_listed_parents
 from sublet.spark.read.connection import StreamsAccess
+from sublet.spark.source.data_loss import tell_of_gap
 from sublet.spark.source.portion import QueriedStream
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
@@ -99,17 +100,20 @@ class LeasedShards:
             if not shard.is_open
         }
         asked = frozenset[str]().union(*others.values())
-        missing = asked - self._keeper.rows(sorted(asked)).keys() if asked else asked
+        missing = asked - _leases(self._keeper.rows(sorted(asked))).keys() if asked else asked
         return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
 
     def placement(self, stream: QueriedStream) -> Placement:
         return self._keeper.placement_of(stream.key)
 
-    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
+    def resume(
+        self, ranges: Sequence[ShardRange], start: Offset, end: Offset, has_shard: Callable[[str], bool]
+    ) -> Sequence[ShardRange]:
         """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
         of it, once each of its leases is ours or past it.
 
-        Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience.
+        Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience; DataGap if neither a
+        shard of it nor its lease is there any more.
         """
         if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
@@ -120,25 +124,47 @@ class LeasedShards:
             others = self._keeper.rows([each.shard_id for each in ranges if each.shard_id not in self.held])
             resumed = resume_ranges(ranges, end, self.held, others)
             if not resumed.waiting:
+                for shard_id in resumed.rowless:
+                    if not has_shard(shard_id):
+                        self._tell_of_lost_lease(shard_id)
                 self.planned(end)
                 return resumed.ranges
             if self._access.clock.steady() > until:
                 raise LeaseHeldElsewhere(
                     f"a batch must be repeated, and for {patience} other owners have held its leases without getting "
-                    f"past it: {_owners(others[key] for key in resumed.waiting)}. Stop them, or start it again once "
+                    f"past it: {_described(others[key] for key in resumed.waiting)}. Stop them, or start it again once "
                     "they are past it"
                 )
             self._access.sleep(WITHOUT_LEASES)
 
+    def _tell_of_lost_lease(self, shard_id: str) -> None:
+        stream = stream_key_of(shard_id)
+        tell_of_gap(
+            self._access.log,
+            self._options,
+            self._options.stream if stream is None else stream.stream,
+            f"a batch that must be repeated has records of shard {shard_id}, and neither the shard nor its lease is "
+            "there any more: they are lost unless another owner has handled the shard to its end",
+        )
+
     def _refuse_to_read_nothing(self, listed: Collection[str]) -> None:
-        rows = self._keeper.rows(sorted(listed)).values()
+        rows = _leases(self._keeper.rows(sorted(listed))).values()
         others = [row for row in rows if row.actual_owner is not None and not row.is_ended]
         if others:
             raise LeaseHeldElsewhere(
-                f"this run has nothing to read, because other owners hold the leases: {_owners(others)}. Stop "
+                f"this run has nothing to read, because other owners hold the leases: {_described(others)}. Stop "
                 f"them, and start it again. {self.application}-spark is another running query of this application"
             )
 
 
-def _owners(rows: Iterable[Lease]) -> str:
-    return ", ".join(f"{row.lease_key} by {row.actual_owner} at {row.checkpoint}" for row in rows)
+def _leases(rows: Mapping[str, Lease | MalformedRow]) -> Mapping[str, Lease]:
+    return {key: row for key, row in rows.items() if isinstance(row, Lease)}
+
+
+def _described(rows: Iterable[Lease | MalformedRow]) -> str:
+    return ", ".join(
+        f"{row.lease_key} (its row cannot be read: {row.problem})"
+        if isinstance(row, MalformedRow)
+        else f"{row.lease_key} by {row.actual_owner} at {row.checkpoint}"
+        for row in rows
+    )

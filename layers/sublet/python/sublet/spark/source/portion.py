@@ -48,8 +48,11 @@ class Portion(Protocol):
     def planned(self, end: Offset) -> None:
         """Called when a batch up to there is about to run."""
 
-    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:
-        """Returns what is left to read of the batch, which may be a logged one that is repeated."""
+    def resume(
+        self, ranges: Sequence[ShardRange], start: Offset, end: Offset, has_shard: Callable[[str], bool]
+    ) -> Sequence[ShardRange]:
+        """Returns what is left to read of the batch, which may be a logged one that is repeated. `has_shard`: asks
+        Kinesis whether it knows the shard still."""
 
     # Of one stream. Several streams may be asked about at the same time.
 

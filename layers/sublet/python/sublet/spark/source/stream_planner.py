@@ -119,6 +119,10 @@ class StreamPlanner:
             return True
         return True
 
+    def has_shard(self, shard_id: str) -> bool:
+        """Asks Kinesis. False if it does not know the shard any more."""
+        return self._stream.has_shard(shard_id)
+
     def initial_offset(self) -> StreamOffset:
         """The offset before the first plan."""
         return StreamOffset(self._options.stream, self._described.identity, application=self._portion.application)

@@ -57,7 +57,13 @@ class WholeStreams:
     def planned(self, end: Offset) -> None:
         """Nothing to do."""
 
-    def resume(self, ranges: Sequence[ShardRange], start: Offset, end: Offset) -> Sequence[ShardRange]:  # noqa: ARG002
+    def resume(
+        self,
+        ranges: Sequence[ShardRange],
+        start: Offset,  # noqa: ARG002
+        end: Offset,  # noqa: ARG002
+        has_shard: Callable[[str], bool],  # noqa: ARG002
+    ) -> Sequence[ShardRange]:
         return ranges
 
     def is_ours(self, shard_id: str) -> bool:  # noqa: ARG002
