@@ -23,6 +23,7 @@ from sublet.payloads.compression import decompressed
 from sublet.payloads.decoding import Decoder, decoder_of
 from sublet.payloads.encoding import encoder_of
 from sublet.payloads.framing import for_confluent, for_glue
+from sublet.payloads.json_document import json_reader
 from sublet.payloads.registry_cache import UNKNOWN_FOR, UNKNOWN_MAX, CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage
 from sublet.settings.payload_format import FormatKind, PayloadFormat, parsed_format
@@ -145,6 +146,14 @@ def test_csv_lines_are_dicts_by_the_columns_that_the_format_names() -> None:
     assert decode("csv:id,name", b'7,"a, b\nc"\n8,\n') == [{"id": "7", "name": "a, b\nc"}, {"id": "8", "name": ""}]
     assert refused("csv:id,name", b"7,a\n8\n") == "line 2: 1 fields; the columns are 2"
     assert refused("csv", b'"7') == "not CSV: unexpected end of data"
+
+
+@pytest.mark.timeout(10)
+def test_repeated_key_among_many_is_found_at_once() -> None:
+    """Each key was counted in all of them."""
+    keys = ",".join(f'"{number}":0' for number in range(100_000))
+    with pytest.raises(PayloadUnreadable, match="the key '99999' is repeated"):
+        json_reader(strict=True)(f'{{{keys},"99999":1}}'.encode())
 
 
 def test_message_pack_is_decoded() -> None:

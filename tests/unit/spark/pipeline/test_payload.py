@@ -120,7 +120,8 @@ def test_avro_type_that_no_column_has_is_refused_by_its_place(kind: Any, says: s
     ("data", "expected"),
     [
         (b"7,10.50,DE\n8,,\n", [{"id": 7, "price": 10.5, "name": "DE"}, {"id": 8, "price": None, "name": None}]),
-        (b"", []),
+        (b"", "the record: at least one line expected, found []"),
+        (b"\n\r\n", "the record: at least one line expected, found []"),
         (b"007,1,a\n", 'line 1.id: a whole number of 64 bits expected, found "007"'),
         (b"7,1,a\n8,x,b\n", 'line 2.price: a number that 64 bits hold expected, found "x"'),
         (b"7,1\n", "line 1: 2 fields; the columns are 3"),
@@ -134,6 +135,17 @@ def test_json_lines_fit_all_or_the_record_is_rejected() -> None:
     of = columns(id="long")
     assert read(of, "jsonl", gzip.compress(b'{"id": 1}\n{"id": 2}\n')) == [{"id": 1}, {"id": 2}]
     assert read(of, "jsonl", b'{"id": 1}\n{"id": "2"}') == ('line 2.id: a whole number of 64 bits expected, found "2"')
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b" \n\n"])
+def test_record_without_lines_is_rejected_with_that_reason(data: bytes) -> None:
+    assert read(columns(id="long"), "jsonl", data) == "the record: at least one line expected, found []"
+
+
+@pytest.mark.parametrize("kind", ["long", "double", "decimal(9,2)"])
+def test_csv_text_that_json_would_not_write_as_a_number_is_none(kind: str) -> None:
+    assert read(columns(a=kind), "csv", b"007\n").endswith('expected, found "007"')
+    assert read(columns(a="string"), "csv", b"007\n") == [{"a": "007"}]
 
 
 def test_csv_column_that_nests_is_refused_by_name() -> None:
@@ -206,6 +218,16 @@ def test_timestamp_may_be_a_number_by_its_column_s_comment(comment: str, text: s
         assert found.startswith(expected)
     else:
         assert found == {"at": expected}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", ["1e999990", "-1e999990", "1" + "0" * 25 + "e999900"])
+def test_moment_of_a_million_digits_is_rejected_at_once(text: str) -> None:
+    """To make an `int` of it took a minute, in one call that nothing can interrupt."""
+    fields = [{"name": "at", "type": "timestamp", "nullable": True, "metadata": EPOCH}]
+    for form, data in (("json", f'{{"at": {text}}}'), ("csv", text)):
+        found = read({"type": "struct", "fields": fields}, form, data.encode())
+        assert "at: a number of milliseconds since 1970, to microseconds expected, " in found
 
 
 def test_comment_that_only_looks_like_a_unit_is_refused() -> None:

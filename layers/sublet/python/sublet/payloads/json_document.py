@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from sublet.errors import PayloadUnreadable
@@ -71,6 +71,15 @@ def _refuse(constant: str) -> NoReturn:
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r:.100} is repeated")
+        raise ValueError(f"the key {_repeated(key for key, _ in pairs)!r:.100} is repeated")
     return found
+
+
+def _repeated(keys: Iterable[str]) -> str:
+    """The first key that was there before; "" if there is none."""
+    seen = set[str]()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return ""

@@ -9,6 +9,13 @@ from typing import Any
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.numerals import Numeral
 
+
+class NoNumber(str):
+    """A text in a column of numbers that is none. A DECIMAL would take some of these texts, such as 007, from JSON."""
+
+    __slots__ = ()
+
+
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,40})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TRUTH = {"true": True, "false": False}
@@ -16,7 +23,7 @@ _TRUTH = {"true": True, "false": False}
 
 def typed_line(schema: Mapping[str, Any]) -> Callable[[Mapping[str, str]], dict[str, Any]]:
     """Returns a function over the fields of a line. An empty field is null. A text that is no number as JSON writes it
-    stays a text, which a column of numbers then refuses: 007 is not 7. Raises SettingsError for a column that CSV
+    becomes a NoNumber, which a column of numbers then refuses: 007 is not 7. Raises SettingsError for a column that CSV
     cannot have.
     """
     for field in schema["fields"]:
@@ -44,4 +51,4 @@ def _typed(field: Mapping[str, Any]) -> Callable[[str], Any]:
 def _number(text: str) -> Any:
     if _WHOLE.fullmatch(text):
         return int(text)
-    return Numeral(text) if _NUMBER.fullmatch(text) else text
+    return Numeral(text) if _NUMBER.fullmatch(text) else NoNumber(text)

@@ -201,7 +201,7 @@ def _since_epoch(unit: str) -> Fit:
         if type(value) in (int, Numeral, float, Decimal):
             try:
                 micros = _EXACT.multiply(Decimal(str(value)), micros_each)
-                if micros == _EXACT.to_integral_value(micros):
+                if -_FURTHEST < micros < _FURTHEST and micros == _EXACT.to_integral_value(micros):
                     return EPOCH + timedelta(microseconds=int(micros))
             except (ArithmeticError, ValueError):  # of decimal's too
                 pass
@@ -211,6 +211,9 @@ def _since_epoch(unit: str) -> Fit:
 
 
 _EXACT = Context(prec=28, traps=[Inexact, InvalidOperation, Overflow])
+
+_FURTHEST = Decimal(10) ** 18
+"""Microseconds: no moment of a calendar of four digits is as far from 1970. `int` of 1e999990 takes a minute."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
@@ -398,6 +401,8 @@ def reader_of(
 
 def _lines(fit: Fit) -> Fit:
     def fit_each(values: list[Any]) -> Any:
+        if not values:  # or the record would be in no table but `raw`, without a reason
+            return TypeMismatch("", "at least one line", values)
         fitted = []
         for number, value in enumerate(values, 1):
             part = fit(value)
