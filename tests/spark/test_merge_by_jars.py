@@ -24,7 +24,6 @@ from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.reparsing import IDENTITY, Reparsed, reparse
 from sublet.spark.pipeline.running import schema_of
 from sublet.spark.pipeline.settings import Sink
-from sublet.spark.read.rows import SCHEMA_DDL
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -36,7 +35,9 @@ from tests.spark.lake_session import (
     lake_session,
     skip_without_jars,
 )
+from tests.spark.merge_cases import assert_one_record_a_row, assert_spelled_as_in_the_table
 from tests.spark.order_changes import BEGAN, DELETE_WHEN, SCHEMA, change, latest_orders, orders_of
+from tests.spark.source_rows import Records
 
 RULE = MergeRule(key=("id",), order_by=("updated_at",), delete_when=DELETE_WHEN)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -76,34 +77,6 @@ def output(spark: SparkSession, sink: Sink, tmp_path: Path) -> str:
     namespace = f"lake.{tmp_path.name}"
     spark.sql(f"CREATE NAMESPACE {namespace}")
     return namespace
-
-
-class Records:
-    """Rows as the source has them, in two shards that become one. The first sequence numbers have fewer digits."""
-
-    def __init__(self, spark: SparkSession, chance: Random) -> None:
-        self._spark, self._chance, self.rows = spark, chance, list[dict[str, Any]]()
-
-    def add(self, data: list[str]) -> None:
-        for text in data:
-            number = 95 + len(self.rows)
-            shard = self._chance.randrange(2) if number < 300 else 2
-            arrived = BEGAN + timedelta(hours=len(self.rows))
-            self.rows.append(
-                {
-                    "data": text.encode(),
-                    "partitionKey": "key",
-                    "explicitHashKey": None,
-                    "sequenceNumber": str(number),
-                    "subSequenceNumber": 0,
-                    "approximateArrivalTimestamp": arrived,
-                    "shardId": f"shardId-{shard}",
-                    "stream": "orders",
-                }
-            )
-
-    def frame(self, rows: list[dict[str, Any]]) -> DataFrame:
-        return self._spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA_DDL)
 
 
 def table(spark: SparkSession, output: str, sink: Sink, name: str) -> list[dict[str, Any]]:
@@ -172,6 +145,18 @@ def assert_tombstones_go(spark: SparkSession, output: str, sink: Sink) -> None:
     assert len(table(spark, output, sink, MERGED)) == len(rows)
     maintained(spark, output, sink, tombstone_retention=day)
     assert {row["id"] for row in table(spark, output, sink, MERGED)} == {row["id"] for row in rows} - old
+
+
+def test_columns_that_the_schema_spells_otherwise_are_those_of_the_table(
+    spark: SparkSession, sink: Sink, output: str, tmp_path: Path
+) -> None:
+    assert_spelled_as_in_the_table(spark, output, sink, str(tmp_path), lambda: table(spark, output, sink, MERGED))
+
+
+def test_columns_that_the_schema_drops_are_null_in_newer_rows_of_merged(
+    spark: SparkSession, sink: Sink, output: str, tmp_path: Path
+) -> None:
+    assert_one_record_a_row(spark, output, sink, str(tmp_path), lambda: table(spark, output, sink, MERGED))
 
 
 def test_small_files_become_few(spark: SparkSession, sink: Sink, output: str) -> None:

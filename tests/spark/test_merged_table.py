@@ -31,6 +31,7 @@ from sublet.system.clock import SystemClock
 from infra.local import EmbeddedAws
 from tests.exploring import explores
 from tests.spark.local_session import local_session
+from tests.spark.merge_cases import assert_one_record_a_row, assert_spelled_as_in_the_table
 from tests.spark.order_changes import DELETE_WHEN, SCHEMA, OrderStream, latest_orders, orders_of
 
 RULE = MergeRule(key=("id",), order_by=("updated_at",), delete_when=DELETE_WHEN)
@@ -154,6 +155,15 @@ def test_a_condition_that_is_none_is_refused_by_name(spark: SparkSession, condit
     rule = MergeRule(key=("id",), order_by=("updated_at",), delete_when=condition)
     with pytest.raises(SettingsError, match="setting delete-when = "):
         check_condition(spark, rule, schema_of(spark, SCHEMA))
+
+
+def test_columns_that_the_schema_spells_otherwise_are_those_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "lake")
+    assert_spelled_as_in_the_table(spark, place, Sink.DELTA, str(tmp_path), lambda: rows(tmp_path, MERGED))
+
+
+def test_columns_that_the_schema_drops_are_null_in_newer_rows_of_merged(spark: SparkSession, tmp_path: Path) -> None:
+    assert_one_record_a_row(spark, str(tmp_path / "lake"), Sink.DELTA, str(tmp_path), lambda: rows(tmp_path, MERGED))
 
 
 def test_another_key_for_the_same_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_raw_fills_what_the_schema_adds(spark: SparkSession, stream: str, tmp_pa
     assert_each_once(tmp_path)
     assert {row["id"]: row["note"] for row in rows(tmp_path, "parsed")} == {n: f"note {n}" for n in range(40)}
     assert ids(tmp_path, MERGED) == list(range(40))
+    assert all("batch" not in row for row in rows(tmp_path, MERGED))
     with pytest.raises(SettingsError, match="setting merge-key = None: as the pipeline has it"):
         reparse(spark, again(tmp_path, NEW, Source.RAW), print)
     with pytest.raises(SettingsError, match=r"setting schema = 'parsed\.note'"):

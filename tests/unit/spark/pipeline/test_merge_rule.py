@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -69,14 +70,21 @@ def test_a_column_that_the_pipeline_adds_is_refused() -> None:
 
 def test_a_rule_is_kept_beside_its_table() -> None:
     rule = MergeRule(key=("id",), order_by=("at",), delete_when="op = 'D'")
-    assert settled(rule, None, has_table=False)
-    assert settled(rule, '{"key": ["i', has_table=False)
-    assert not settled(rule, rule.to_json(), has_table=True)
-    assert not settled(MergeRule(key=("id",), order_by=("at",)), rule.to_json(), has_table=True)
+    assert settled(rule, None, has_table=False) == (rule, True)
+    assert settled(rule, '{"key": ["i', has_table=False) == (rule, True)
+    assert settled(rule, rule.to_json(), has_table=True) == (rule, False)
+    other = MergeRule(key=("id",), order_by=("at",))
+    assert settled(other, rule.to_json(), has_table=True) == (other, False)
     with pytest.raises(SettingsError, match="this one has a table merged that merge-key did not make"):
         settled(rule, None, has_table=True)
     with pytest.raises(SettingsError, match="setting order-by = 'x': at, as the table merged has it"):
         settled(MergeRule(key=("id",), order_by=("x",)), rule.to_json(), has_table=True)
+
+
+def test_a_rule_spells_columns_as_the_table_that_is_there_does() -> None:
+    rule, kept = MergeRule(key=("ID",), order_by=("at",)), MergeRule(key=("id",), order_by=("At",)).to_json()
+    assert settled(rule, kept, has_table=True) == (MergeRule(key=("id",), order_by=("At",)), False)
+    assert settled(rule, kept, has_table=False) == (rule, True)
 
 
 def test_a_record_is_later_by_its_columns_and_then_by_its_position() -> None:
@@ -107,6 +115,10 @@ def test_a_merge_names_its_columns() -> None:
         "WHEN MATCHED AND (s.`at` > t.`at` OR (s.`at` = t.`at` AND (false))) "
         "THEN UPDATE SET t.`id` = s.`id`, t.`a``t` = s.`a``t` "
         "WHEN NOT MATCHED THEN INSERT (`id`, `a``t`) VALUES (s.`id`, s.`a``t`)"
+    )
+    clear = replace(merge, clear_if="s.`at` > 1", insert=False)
+    assert merge_sql("t1", "r", clear, ("id",), ("ID", "go`ne")).endswith(
+        "THEN UPDATE SET t.`id` = s.`id`, t.`go``ne` = CASE WHEN NOT (s.`at` > 1) THEN t.`go``ne` END"
     )
     delete = Merge(on=("id",), insert=False, delete=True)
     assert merge_sql("t1", "r", delete, ("id",)).endswith("ON t.`id` = s.`id` WHEN MATCHED THEN DELETE")

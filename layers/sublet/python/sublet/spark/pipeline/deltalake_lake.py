@@ -62,14 +62,17 @@ class DeltalakeLake:
         if change.added:
             table.alter.add_columns([Field.from_json(json.dumps(dict(column))) for column in change.added])
             table = self._table(name)
+        # To deltalake, Note and note are two columns.
+        spelled = {column["name"].lower(): column["name"] for column in change.columns}
+        source = source.rename_columns([spelled[column.lower()] for column in source.column_names])
         merger = table.merge(source, merge.matching, source_alias="s", target_alias="t")
-        values = {quoted(column): f"s.{quoted(column)}" for column in source.column_names}
         if merge.delete:
             merger = merger.when_matched_delete()
         elif merge.update_if is not None:
-            merger = merger.when_matched_update(values, predicate=merge.update_if)
+            updates = merge.updates(source.column_names, list(spelled.values()))
+            merger = merger.when_matched_update(updates, predicate=merge.update_if)
         if merge.insert:
-            merger = merger.when_not_matched_insert(values)
+            merger = merger.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in source.column_names})
         merger.execute()
 
     def delete_before(self, name: str, column: str, age: timedelta, newest: str, *, dry_run: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sublet.errors import SettingsError
@@ -113,8 +113,9 @@ def _column(setting: str, name: str, fields: Any, unsuited: Sequence[str] = ()) 
     return str(field["name"])
 
 
-def settled(rule: MergeRule, kept: str | None, *, has_table: bool) -> bool:
-    """Whether the rule must be written: the table is new. `kept`: the text of the rule's file.
+def settled(rule: MergeRule, kept: str | None, *, has_table: bool) -> tuple[MergeRule, bool]:
+    """The rule with the columns as the table spells them, and whether it must be written: the table is new. `kept`: the
+    text of the rule's file.
 
     Raises SettingsError if the table was made by another key or order. The condition for deletes may change.
     """
@@ -125,9 +126,11 @@ def settled(rule: MergeRule, kept: str | None, *, has_table: bool) -> bool:
         if has_table:
             wanted = f"another output: this one has a table {MERGED} that merge-key did not make"
             raise SettingsError("merge-key", ", ".join(rule.key), wanted) from None
-        return True
+        return rule, True
     for setting, ours, theirs in (("merge-key", rule.key, before[0]), ("order-by", rule.order_by, before[1])):
-        if ours != theirs:
+        if [name.lower() for name in ours] != [name.lower() for name in theirs]:
             wanted = f"{', '.join(theirs)}, as the table {MERGED} has it, or another output"
             raise SettingsError(setting, ", ".join(ours), wanted)
-    return False
+    if has_table:
+        return replace(rule, key=before[0], order_by=before[1]), False
+    return rule, (rule.key, rule.order_by) != before

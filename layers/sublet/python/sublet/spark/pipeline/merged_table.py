@@ -26,7 +26,7 @@ class MergedTable:
 
     def __init__(self, lake: Lake, rule: MergeRule) -> None:
         self._lake, self._rule = lake, rule
-        self._merge = Merge(on=rule.key, update_if=rule.update_if)
+        self._merge = Merge(on=rule.key, update_if=rule.update_if, clear_if=rule.update_if)
 
     def write(self, parsed: DataFrame) -> int:
         """Merges rows of the table `parsed`, and returns how many keys they have."""
@@ -60,7 +60,8 @@ def open_merged(
     check_condition(spark, rule, schema)
     lake, files = open_lake(spark, output, sink), SparkFiles(spark)
     file = rule_file(output, checkpoint, sink)
-    if settled(rule, files.read_text(file), has_table=MERGED in lake.names()):
+    rule, is_new = settled(rule, files.read_text(file), has_table=MERGED in lake.names())
+    if is_new:
         files.write_text(file, rule.to_json())
     return MergedTable(lake, rule)
 

@@ -143,19 +143,20 @@ class _Day:
             fits, misfits = parsed(judged, also=own), rejected(judged, schema, also=own)
             counts = Reparsed(fits.count(), misfits.count())
             if counts.fit:
-                self._add_to_parsed(fits)
+                self._add_to_parsed(fits, own)
             if counts.misfit:
                 self._add_to_rejected(misfits)
         finally:
             judged.unpersist()
         return counts
 
-    def _add_to_parsed(self, fits: DataFrame) -> None:
-        """From `raw`, a record that is in `parsed` is replaced by what today's schema makes of it."""
+    def _add_to_parsed(self, fits: DataFrame, own: list[str]) -> None:
+        """From `raw`, a record that is in `parsed` is replaced by what today's schema makes of it; in a column that the
+        schema no longer has, it keeps its value. `own`: the columns of `fits` that `merged` does not have."""
         update = ALWAYS if self._source is Source.RAW else None
         self._lake.merge("parsed", fits, Merge(on=IDENTITY, update_if=update), PARTITIONS)
         if self._merged is not None:
-            self._merged.write(fits)
+            self._merged.write(fits.drop(*own))
         self._lake.merge("rejected", fits.select(*IDENTITY), Merge(on=IDENTITY, insert=False, delete=True))
 
     def _add_to_rejected(self, misfits: DataFrame) -> None:

@@ -35,12 +35,13 @@ class SqlTable:
         return self._spark.table(self.name).where(F.col(ARRIVAL_DATE) == F.lit(day))
 
     def merge(self, rows: DataFrame, merge: Merge) -> None:
-        self._alter(self.evolved(rows.schema))
+        change = self.evolved(rows.schema)
+        self._alter(change)
         view = f"sublet_merge_{uuid4().hex}"
         # Computed first: parsing is a function that Spark 4.1 takes for non-deterministic, and refuses in a MERGE.
         rows.localCheckpoint().createOrReplaceTempView(view)
         try:
-            statement = merge_sql(self.name, view, merge, rows.columns)
+            statement = merge_sql(self.name, view, merge, rows.columns, [column["name"] for column in change.columns])
             retried(lambda: self._spark.sql(statement).collect())
         finally:
             self._spark.catalog.dropTempView(view)
