@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -233,8 +233,15 @@ class Sink:
         self.connection = self.query.connection(CallPace.of_task(self.query.clock, self.query.clock.sleep))
 
     def write(self, rows: Columns, **given: str) -> Written:
-        batch = pa.RecordBatch.from_pydict({name: pa.array(column, TYPES[name]) for name, column in rows.items()})
-        return put_rows(options(UseOfLeases.WRITE, **given), lambda _: (self.writer, self.connection), iter([batch]))
+        return self.write_gathered([rows], **given)
+
+    def write_gathered(self, batches: Iterable[Columns], **given: str) -> Written:
+        """`batches` may take time."""
+        arrow = (
+            pa.RecordBatch.from_pydict({name: pa.array(column, TYPES[name]) for name, column in rows.items()})
+            for rows in batches
+        )
+        return put_rows(options(UseOfLeases.WRITE, **given), lambda _: (self.writer, self.connection), arrow)
 
     @property
     def said(self) -> list[str]:
@@ -257,6 +264,19 @@ def test_a_row_without_a_key_is_put_where_the_stream_takes_it(
     assert sink.write(rows, aggregate=aggregate).stream_records == 2
     assert stored(sink.writer.stream) == [b"a", b"b"]
     assert {record.partition_key for call in sink.writer.calls for record in call} == {None}
+
+
+@pytest.mark.parametrize("aggregate", ["false", "true"])
+def test_rows_that_take_longer_than_patience_to_gather_are_put(aggregate: str) -> None:
+    sink = Sink(RecordDistribution.USER_PARTITION_KEY)
+
+    def gathered() -> Iterator[Columns]:
+        for n in range(10):
+            sink.query.clock.sleep(timedelta(seconds=7))
+            yield {"data": [b"%d" % n], "partitionKey": ["k"]}
+
+    assert sink.write_gathered(gathered(), aggregate=aggregate, patience="60s").rows == 10
+    assert stored(sink.writer.stream) == [b"%d" % n for n in range(10)]
 
 
 @pytest.mark.parametrize("rows", [KEYLESS, WITHOUT_COLUMN])

@@ -37,3 +37,19 @@ def test_producer_gives_up_records_that_waited_for_a_listing_beyond_patience() -
     settled = producing.take_settled()
     assert [record.ticket for some in settled for record in some.user_records] == [b"old", b"newer"]
     assert producing.plan(clock.steady()).look_again_at == clock.steady() + timedelta(seconds=2)
+
+
+def test_records_added_late_are_given_up_only_once_a_listing_was_wanted_for_patience() -> None:
+    """As after a pause of the whole process between a put and the loop's next look."""
+    clock = FakeClock()
+    producing = ProducerState(ProducerRules(patience=timedelta(seconds=5)), Random(0))
+    late = [queued(data, "key", clock.steady()) for data in (b"a", b"b")]
+    clock.advance(timedelta(minutes=1))
+    producing.add(late, clock.steady())
+    plan = producing.plan(clock.steady())
+    assert plan.wants_placing
+    assert plan.look_again_at == clock.steady() + timedelta(seconds=5)
+    assert producing.take_settled() == []
+    clock.advance(timedelta(seconds=5))
+    producing.plan(clock.steady())
+    assert [record.ticket for some in producing.take_settled() for record in some.user_records] == [b"a", b"b"]

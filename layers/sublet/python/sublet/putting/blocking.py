@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sublet.decisions.putting.outbox import ProducerRules, QueuedRecord
 from sublet.decisions.putting.placing import RecordPlacing
@@ -37,19 +37,20 @@ def put_all(
     place  returns who places records; its argument says whether records have landed in other shards than predicted
     """
     putting = _BlockingPut(ProducerState(rules, chance), writer, place, clock, sleep)
-    for some in _portions(records, clock):
+    for some in _portions(records, clock.steady()):
         putting.put(some)
     return putting.producing.produced
 
 
-def _portions(records: Iterable[NewRecord], clock: Clock) -> Iterator[list[QueuedRecord]]:
+def _portions(records: Iterable[NewRecord], began: datetime) -> Iterator[list[QueuedRecord]]:
+    """The records are dated when they are put: the rows of a portion may take minutes to gather."""
     portion: list[QueuedRecord] = []
-    size, now = 0, clock.steady()
+    size = 0
     for record in records:
-        queued = QueuedRecord.of(*record, arrived_at=now, epoch=0, ticket=None)
+        queued = QueuedRecord.of(*record, arrived_at=began, epoch=0, ticket=None)
         if portion and size + queued.whole_size > AT_ONCE:
             yield portion
-            portion, size, now = [], 0, clock.steady()
+            portion, size = [], 0
         portion.append(queued)
         size += queued.whole_size
     if portion:
@@ -72,7 +73,7 @@ class _BlockingPut:
     def put(self, records: list[QueuedRecord]) -> None:
         now = self._clock.steady()
         for record in records:
-            record.epoch = self.producing.epoch
+            record.arrived_at, record.epoch = now, self.producing.epoch
         self.producing.add(records, now)
         epoch = self.producing.flush(now)
         while not self.producing.is_settled(epoch):

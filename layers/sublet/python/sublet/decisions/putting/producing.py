@@ -108,6 +108,8 @@ class ProducerState:
         self._placing: RecordPlacing | None = None
         self._wants_placing = True
         self._unplaced: list[QueuedRecord] = []
+        self._unplaced_since: datetime | None = None
+        """When the first of them was added: no listing was wanted for them before."""
         self._listing_failure: Exception | None = None
         self._outboxes: dict[str, Outbox] = {}
         self._in_flight: dict[int, OutboxEntry] = {}
@@ -264,6 +266,8 @@ class ProducerState:
     def _sort_in(self, records: Iterable[QueuedRecord], now: datetime) -> None:
         placing = self._placing
         if placing is None:
+            if not self._unplaced:
+                self._unplaced_since = now
             self._unplaced.extend(records)
             return
         for record in records:
@@ -360,7 +364,9 @@ class ProducerState:
 
     def _give_up_stuck(self, now: datetime) -> None:
         until = now - self._rules.patience
-        count = bisect_right(self._unplaced, until, key=_arrived_at)  # they may be very many, and are in order
+        count = 0
+        if self._unplaced_since is not None and self._unplaced_since <= until:
+            count = bisect_right(self._unplaced, until, key=_arrived_at)  # they may be very many, and are in order
         old, self._unplaced[:count] = self._unplaced[:count], []
         self._give_up(old, self._listing_failure or RecordTimedOut(NO_LISTING.format(self._rules.patience)))
         for box in self._outboxes.values():
@@ -415,8 +421,8 @@ class ProducerState:
             for box in self._outboxes.values()
             if box.failing_since is not None and box.failing_since + self._rules.patience > now and box.waiting
         ]
-        if self._unplaced:
-            moments.append(self._unplaced[0].arrived_at + self._rules.patience)
+        if self._unplaced and self._unplaced_since is not None:
+            moments.append(max(self._unplaced[0].arrived_at, self._unplaced_since) + self._rules.patience)
         if self._calls_in_flight < self._rules.max_connections:
             moments += [
                 max(box.may_send_at(now), box.wants_to_send_at(now, self._flushed_at))
