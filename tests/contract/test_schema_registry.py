@@ -13,7 +13,12 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from moto import mock_aws
 from sublet.aws.schema_registries import GlueRegistry, registry_of
-from sublet.errors import SchemaRegistryAccessDenied, SchemaRegistryError, SchemaRegistryUnavailable
+from sublet.errors import (
+    SchemaNotUsable,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryError,
+    SchemaRegistryUnavailable,
+)
 from sublet.payloads.registry_cache import CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
 from sublet.settings.payload_format import parsed_format
@@ -124,7 +129,7 @@ def refusal(code: str, status: int = 400) -> ClientError:
         (NoCredentialsError(), SchemaRegistryAccessDenied, "Unable to locate credentials"),
         (
             {"SchemaVersionId": VERSION, "SchemaDefinition": "", "DataFormat": "THRIFT"},
-            SchemaRegistryError,
+            SchemaNotUsable,
             "is of THRIFT",
         ),
     ],
@@ -167,10 +172,12 @@ def test_memory_registry_refuses_what_glue_would_not_have() -> None:
         ((403, {}), SchemaRegistryAccessDenied, "answers 403"),
         ((429, {}), SchemaRegistryUnavailable, "answers 429"),
         ((503, {}), SchemaRegistryUnavailable, "answers 503"),
-        ((400, {}), SchemaRegistryError, "answers 400"),
+        ((400, {}), SchemaNotUsable, "answers 400"),
+        ((422, {}), SchemaNotUsable, "answers 422"),
+        ((405, {}), SchemaRegistryError, "answers 405"),
         ((200, b"<html>"), SchemaRegistryError, "does not answer as a schema registry"),
-        ((200, {"schema": 7}), SchemaRegistryError, "or its answer has no schema"),
-        ((200, {"schema": "", "schemaType": "XSD"}), SchemaRegistryError, "schema 1 is of 'XSD'"),
+        ((200, {"schema": 7}), SchemaRegistryError, "the answer for schema 1 has no schema"),
+        ((200, {"schema": "", "schemaType": "XSD"}), SchemaNotUsable, "it is of 'XSD'"),
     ],
 )
 def test_http_registry_s_refusals_have_names(answer: Any, error: type[Exception], text: str) -> None:

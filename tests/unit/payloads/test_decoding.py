@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import json
 import sys
@@ -17,7 +18,13 @@ from uuid import UUID
 import msgspec
 import pytest
 from backports import zstd
-from sublet.errors import PayloadUnreadable, SchemaRegistryAccessDenied, SchemaRegistryUnavailable, SettingsError
+from sublet.errors import (
+    PayloadUnreadable,
+    SchemaNotUsable,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryUnavailable,
+    SettingsError,
+)
 from sublet.payloads.avro import avro_reader, avro_schema
 from sublet.payloads.compression import decompressed
 from sublet.payloads.decoding import Decoder, decoder_of
@@ -381,6 +388,24 @@ def test_unknown_version_is_asked_for_again_after_a_minute() -> None:
     assert registry.asked == [VERSION, VERSION]
 
 
+def test_version_that_cannot_be_used_is_a_reason_of_its_records_for_a_minute() -> None:
+    class Registry(MemorySchemaRegistry):
+        def version(self, version: str) -> RegisteredSchema | None:
+            super().version(version)
+            raise SchemaNotUsable("it is of XSD, which is not known")
+
+    registry, now = Registry(), datetime(2026, 1, 31, 8, tzinfo=UTC)
+    read = decoder_of(parsed_format("glue"), CachedRegistry(registry, lambda: now))
+    for _ in range(2):
+        with pytest.raises(PayloadUnreadable, match=f"schema version {VERSION} cannot be used: it is of XSD"):
+            read(for_glue(VERSION, b""))
+    assert registry.asked == [VERSION]
+    now += UNKNOWN_FOR
+    with pytest.raises(PayloadUnreadable):
+        read(for_glue(VERSION, b""))
+    assert registry.asked == [VERSION, VERSION]
+
+
 def test_unknown_versions_that_are_kept_are_bounded() -> None:
     cached = CachedRegistry(MemorySchemaRegistry(), lambda: datetime(2026, 1, 31, tzinfo=UTC))
     for number in range(3 * UNKNOWN_MAX):
@@ -402,6 +427,24 @@ def test_confluent_framing_is_decoded_by_its_schema_id() -> None:
     assert read(data) == order()
     with pytest.raises(PayloadUnreadable, match="schema version 10 is not in the registry"):
         read(for_confluent("10", b""))
+
+
+@pytest.mark.parametrize("version", [2**31, 2**32 - 1])
+def test_confluent_id_beyond_its_range_is_no_framing_and_is_not_asked_for(version: int) -> None:
+    """A registry answers such an id with 400."""
+    registry = MemorySchemaRegistry()
+    assert refused("confluent:http://localhost:8081", for_confluent(str(version), b"{}"), registry) == (
+        "not framed for Confluent's registry: an id of a schema is less than 2147483648"
+    )
+    assert registry.asked == []
+
+
+def test_csv_field_may_be_longer_than_python_s_usual_limit() -> None:
+    usual, long = csv.field_size_limit(), "x" * 200_000
+    assert decode("csv", f'7,"{long}"\n'.encode()) == [["7", long]]
+    assert csv.field_size_limit() == usual
+    assert refused("csv", f'"{long}'.encode()) == "not CSV: unexpected end of data"
+    assert csv.field_size_limit() == usual, "the limit is the process', also the user's own code's"
 
 
 LOGS: dict[str, Any] = {

@@ -13,6 +13,7 @@
     ├── PayloadUnreadable        a record's data is not what its format says
     ├── PayloadNotEncodable      a value does not fit the format or schema that it is to be put in
     ├── SchemaRegistryError      the schema registry refused, and a retry will not help, unless it is a TransientError
+    │   ├── SchemaNotUsable      the registry answers, and no record can be read by this schema version
     │   ├── SchemaRegistryAccessDenied   the role lacks a permission on the registry
     │   └── SchemaRegistryUnavailable    (a TransientError too) the registry could not be reached, or kept failing
     ├── BatchItemsFailed         the user's handler reported records of its batch as failed
@@ -164,6 +165,12 @@ class PayloadNotEncodable(SubletError):
 
 class SchemaRegistryError(SubletError):
     """The schema registry refused. That it does not have a schema version is no error, but a fact about the record."""
+
+
+class SchemaNotUsable(SchemaRegistryError):
+    """The registry answers, but not with a schema by which this version's records can be read. For a record that names
+    the version, this is a PayloadUnreadable.
+    """
 
 
 class SchemaRegistryAccessDenied(SchemaRegistryError):

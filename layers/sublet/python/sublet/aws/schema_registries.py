@@ -10,7 +10,12 @@ from botocore.exceptions import ClientError
 from sublet.aws import clients
 from sublet.aws.configuration_errors import NOT_CONFIGURED
 from sublet.aws.faults import ACCESS_DENIED, CONNECTION_FAILED, code_of, is_transient
-from sublet.errors import SchemaRegistryAccessDenied, SchemaRegistryError, SchemaRegistryUnavailable
+from sublet.errors import (
+    SchemaNotUsable,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryError,
+    SchemaRegistryUnavailable,
+)
 from sublet.payloads.decoding import Decoder, decoder_of_setting
 from sublet.payloads.registry_cache import CachedRegistry
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage, SchemaRegistry
@@ -91,7 +96,7 @@ def _registered(found: Any) -> RegisteredSchema | None:
         return None
     language = found["DataFormat"]
     if language not in SchemaLanguage.__members__:
-        raise SchemaRegistryError(f"schema version {found['SchemaVersionId']} is of {language}, which is not known")
+        raise SchemaNotUsable(f"it is of {language}, which is not known")
     return RegisteredSchema(
         found["SchemaVersionId"],
         SchemaLanguage(language),

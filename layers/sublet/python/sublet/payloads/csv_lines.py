@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 from sublet.errors import PayloadUnreadable
 
@@ -20,12 +21,32 @@ def csv_reader(columns: Sequence[str] = ()) -> Callable[[bytes], list[Line]]:
         except UnicodeDecodeError as fault:
             raise PayloadUnreadable(f"not UTF-8: {fault.reason} at byte {fault.start}") from None
         try:
-            lines = [line for line in csv.reader(io.StringIO(text, newline=""), strict=True) if line]
+            lines = _lines(text)
         except csv.Error as fault:
             raise PayloadUnreadable(f"not CSV: {fault}") from None
         return [_named(columns, line, number) for number, line in enumerate(lines, 1)]
 
     return read
+
+
+def _lines(text: str) -> list[list[str]]:
+    """Python's limit of a field (131,072 characters) is the process', so it is raised for a long text alone, and only
+    while that is read. Other threads' fields may be as long meanwhile.
+    """
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    with _LIMIT_IS_USUAL:
+        usual = csv.field_size_limit()
+        if len(text) > usual:
+            csv.field_size_limit(len(text))
+            try:
+                return list(filter(None, lines))
+            finally:
+                csv.field_size_limit(usual)
+    return list(filter(None, lines))
+
+
+_LIMIT_IS_USUAL = Lock()
+"""Held while the limit is another."""
 
 
 def _named(columns: Sequence[str], line: list[str], number: int) -> Line:

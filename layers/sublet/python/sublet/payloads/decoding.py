@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from sublet.errors import PayloadUnreadable, SettingsError
+from sublet.errors import PayloadUnreadable, SchemaNotUsable, SettingsError
 from sublet.payloads.compression import decompressed
 from sublet.payloads.csv_lines import csv_reader
 from sublet.payloads.framing import Framed, of_confluent, of_glue
@@ -118,7 +118,10 @@ class SchemaVersions:
         framed = self._framed(data)
         reader = self._readers.get(framed.version)
         if reader is None:
-            schema = self._registry.version(framed.version)
+            try:
+                schema = self._registry.version(framed.version)
+            except SchemaNotUsable as why:
+                raise PayloadUnreadable(f"schema version {framed.version} cannot be used: {why}") from None
             if schema is None:
                 raise PayloadUnreadable(f"schema version {framed.version} is not in the registry")
             reader = self._readers[framed.version] = self._reader_of(schema)

@@ -45,7 +45,10 @@ def of_confluent(data: bytes) -> Framed:
     """Raises PayloadUnreadable."""
     if len(data) < CONFLUENT_BYTES or data[0] != CONFLUENT_MAGIC:
         raise PayloadUnreadable("not framed for Confluent's registry: it begins with byte 0 and has 5 bytes of framing")
-    return Framed(str(int.from_bytes(data[1:CONFLUENT_BYTES])), data[CONFLUENT_BYTES:])
+    version = int.from_bytes(data[1:CONFLUENT_BYTES], signed=True)
+    if version < 0:
+        raise PayloadUnreadable("not framed for Confluent's registry: an id of a schema is less than 2147483648")
+    return Framed(str(version), data[CONFLUENT_BYTES:])
 
 
 def for_confluent(version: str, data: bytes) -> bytes:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from sublet.errors import SchemaNotUsable
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaRegistry
 
 UNKNOWN_FOR = timedelta(minutes=1)
-"""How long an unknown version stays unknown: one may be registered late, and each record that names it would ask."""
+"""How long a version that is unknown, or cannot be used, stays so: one may be registered late, and each record that
+names it would ask.
+"""
 
 UNKNOWN_MAX = 1_000
 """How many are kept: junk may name a new one each time."""
@@ -23,22 +26,26 @@ class CachedRegistry:
     def __init__(self, registry: SchemaRegistry, steady: Callable[[], datetime]) -> None:
         self._registry, self._steady = registry, steady
         self._known: dict[str, RegisteredSchema] = {}
-        self._unknown_since: dict[str, datetime] = {}
+        self._unknown_since: dict[str, tuple[datetime, SchemaNotUsable | None]] = {}
 
     def version(self, version: str) -> RegisteredSchema | None:
         known = self._known.get(version)
         if known is not None:
             return known
-        now, since = self._steady(), self._unknown_since.get(version)
-        if since is not None and now - since < UNKNOWN_FOR:
-            return None
-        found = self._registry.version(version)
-        if found is not None:
-            self._known[version] = found
-            return found
-        if len(self._unknown_since) >= UNKNOWN_MAX:
-            self._unknown_since.clear()
-        self._unknown_since[version] = now
+        now, (since, why) = self._steady(), self._unknown_since.get(version, (None, None))
+        if since is None or now - since >= UNKNOWN_FOR:
+            try:
+                found, why = self._registry.version(version), None
+            except SchemaNotUsable as unusable:
+                found, why = None, unusable
+            if found is not None:
+                self._known[version] = found
+                return found
+            if len(self._unknown_since) >= UNKNOWN_MAX:
+                self._unknown_since.clear()
+            self._unknown_since[version] = now, why
+        if why is not None:
+            raise SchemaNotUsable(str(why))
         return None
 
     def latest(self, subject: str) -> RegisteredSchema | None:

@@ -27,8 +27,8 @@ class RegisteredSchema(NamedTuple):
 
 
 class SchemaRegistry(Protocol):
-    """Glue's or Confluent's. Raises SchemaRegistryAccessDenied, SchemaRegistryUnavailable and, if what is there cannot
-    be understood, SchemaRegistryError.
+    """Glue's or Confluent's. Raises SchemaRegistryAccessDenied, SchemaRegistryUnavailable, SchemaNotUsable and, if what
+    is there cannot be understood, SchemaRegistryError.
     """
 
     def version(self, version: str) -> RegisteredSchema | None:

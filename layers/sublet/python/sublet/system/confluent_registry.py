@@ -12,7 +12,12 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
-from sublet.errors import SchemaRegistryAccessDenied, SchemaRegistryError, SchemaRegistryUnavailable
+from sublet.errors import (
+    SchemaNotUsable,
+    SchemaRegistryAccessDenied,
+    SchemaRegistryError,
+    SchemaRegistryUnavailable,
+)
 from sublet.payloads.schema_registry import RegisteredSchema, SchemaLanguage
 
 SECONDS = 10
@@ -61,6 +66,8 @@ def _authorization(url: str) -> dict[str, str]:
 def _named(url: str, status: int) -> SchemaRegistryError:
     if status in (401, 403):
         return SchemaRegistryAccessDenied(f"{url} answers {status}: a user and a password for it belong into ~/.netrc")
+    if status in (400, 422):
+        return SchemaNotUsable(f"{url} answers {status}")
     kind = SchemaRegistryUnavailable if status == 429 or status >= 500 else SchemaRegistryError
     return kind(f"{url} answers {status}")
 
@@ -76,6 +83,8 @@ def _document(url: str, answer: bytes) -> dict[str, Any]:
 def _registered(version: str, found: dict[str, Any]) -> RegisteredSchema:
     """Avro is the language of an answer that names none. References to other subjects are not followed."""
     language, definition = found.get("schemaType", "AVRO"), found.get("schema")
-    if language not in SchemaLanguage.__members__ or not isinstance(definition, str) or not version.isdecimal():
-        raise SchemaRegistryError(f"schema {version} is of {language!r:.50}, or its answer has no schema")
+    if not isinstance(definition, str) or not version.isdecimal():
+        raise SchemaRegistryError(f"the answer for schema {version:.50} has no schema, or no id")
+    if language not in SchemaLanguage.__members__:
+        raise SchemaNotUsable(f"it is of {language!r:.50}, which is not known")
     return RegisteredSchema(version, SchemaLanguage(language), definition)

@@ -50,12 +50,20 @@ def _column(schema: Any, named: dict[str, Any], path: str, namespace: str) -> An
         return found
     if not isinstance(schema, Mapping):
         raise SettingsError(path, schema, "one type, with or without null: a column has one")
+    found = _logical(schema, path) or _complex(schema, named, path, namespace)
+    if "name" in schema:
+        space = schema.get("namespace", namespace)
+        named[schema["name"]] = named[f"{space}.{schema['name']}"] = found
+    return found
+
+
+def _logical(schema: Mapping[str, Any], path: str) -> str | None:
     logical = schema.get("logicalType", "")
     if logical == "decimal":
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
     if logical.startswith("time-"):
         raise SettingsError(path, logical, "a type that a column can have: Spark has no time of day")
-    return _LOGICAL.get(logical) or _complex(schema, named, path, namespace)
+    return _LOGICAL.get(logical)
 
 
 def _complex(schema: Mapping[str, Any], named: dict[str, Any], path: str, namespace: str) -> Any:
@@ -68,10 +76,7 @@ def _complex(schema: Mapping[str, Any], named: dict[str, Any], path: str, namesp
         return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": nullable}
     if "name" not in schema:
         return _column(kind, named, path, namespace)
-    found = _record(schema, named, path, namespace) if kind == "record" else _PRIMITIVE[kind]
-    space = schema.get("namespace", namespace)
-    named[schema["name"]] = named[f"{space}.{schema['name']}"] = found
-    return found
+    return _record(schema, named, path, namespace) if kind == "record" else _PRIMITIVE[kind]
 
 
 def _record(schema: Mapping[str, Any], named: dict[str, Any], path: str, namespace: str) -> dict[str, Any]:
