@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Self
@@ -16,6 +16,7 @@ import pytest
 from sublet.errors import StreamUnavailable
 from sublet.ports import PollRefusal, Refusal
 from sublet.protocol.records import Page, StreamRecord
+from sublet.settings import POLL_LIMIT_MAX
 from sublet.spark.plan.offsets import ReadTo, Unread
 from sublet.spark.plan.planning import ShardRange
 from sublet.spark.read.connection import StreamAccess
@@ -26,9 +27,9 @@ from sublet.spark.read.side_by_side import read_side_by_side
 from sublet.spark.read.task_sleep import ReadingOver, task_sleep
 from sublet.spark.source.stream_read import StreamReader
 from sublet.system.clock import SystemClock
-from sublet.testing.memory import MemoryLog
+from sublet.testing.memory import MemoryLog, MemoryStream
 
-from tests.spark.memory_query import memory_query, only, options
+from tests.spark.memory_query import WatchedStream, memory_query, only, options
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KB = 1024
@@ -293,6 +294,9 @@ class Steady:
     def now(self) -> datetime:
         return self.at
 
+    def sleep(self, pause: timedelta) -> None:
+        self.at += pause
+
 
 @dataclass
 class SlowBudget(PageBudget):
@@ -300,12 +304,14 @@ class SlowBudget(PageBudget):
 
     clock: Steady
     wait: timedelta
+    waits: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(10**9)
 
     def take(self, size: int) -> None:
         self.clock.at += self.wait
+        self.waits += 1
         super().take(size)
 
 
@@ -325,33 +331,73 @@ class ReaderOf:
         return self.replies.pop(0)
 
 
+PATIENCE = timedelta(seconds=60)
+AT_TIP = Page((), 0, 0, False)
+LAST = StreamRecord("1", b"data", "k", NOW)
+
+
+def access_of(stream: object, clock: Steady, memory: PageMemory | None = None) -> StreamAccess:
+    pace = CallPace.of_task(clock, clock.sleep)
+    return StreamAccess(stream, pace, clock, clock.sleep, MemoryLog(), PATIENCE, memory)  # type: ignore[arg-type]
+
+
+def up_to(sequence_number: str) -> ReadTask:
+    return ReadTask("orders", ShardRange(name(0), None, Unread(), sequence_number), True, first_call_waited=True)
+
+
+def orders(clock: Steady, records: int) -> tuple[WatchedStream, str]:
+    """A stream whose iterators expire after five minutes, and its last record's sequence number."""
+    inner = MemoryStream(1, clock=clock, name="orders")
+    return WatchedStream(inner, clock), inner.put_all(("k", b"data") for _ in range(records))[-1]
+
+
 @pytest.mark.parametrize(
-    "first",
-    [PollRefusal.THROTTLED, PollRefusal.ITERATOR_EXPIRED, Page((), 0, 0, False)],
+    "before",
+    [[PollRefusal.THROTTLED] * 3, [PollRefusal.ITERATOR_EXPIRED] * 4, [AT_TIP] * 3],
     ids=["throttled", "expired", "empty"],
 )
-def test_wait_for_memory_does_not_count_as_patience(first: Page | Refusal) -> None:
-    """The consumer is slow. Then Kinesis refuses one poll, or gives one empty page, before the record comes."""
+def test_waits_for_memory_do_not_count_as_patience(before: list[Page | Refusal]) -> None:
+    """The consumer is slow. Before the record comes, Kinesis refuses some polls, or gives some empty pages."""
     clock = Steady()
-    record = StreamRecord("1", b"data", "k", NOW)
-    replies = ReaderOf(first, Page((record,), 4, 0, False))
-    pace = CallPace.of_task(clock, no_sleep)
-    patience = timedelta(seconds=60)
-    memory = PageMemory(SlowBudget(clock, 2 * patience), None)
-    own = StreamAccess(replies, pace, clock, no_sleep, MemoryLog(), patience, memory)  # type: ignore[arg-type]
-    task = ReadTask("orders", ShardRange(name(0), None, Unread(), "1"), True, first_call_waited=True)
-    assert [len(page) for page in record_pages(own, task)] == [1]
+    memory = PageMemory(SlowBudget(clock, 2 * PATIENCE), None, clock)
+    own = access_of(ReaderOf(*before, Page((LAST,), 4, 0, False)), clock, memory)
+    assert [len(page) for page in record_pages(own, up_to("1"))] == [1]
 
 
-@pytest.mark.parametrize("reply", [PollRefusal.THROTTLED, Page((), 0, 0, False)], ids=["throttled", "empty"])
+@pytest.mark.parametrize("reply", [PollRefusal.THROTTLED, AT_TIP], ids=["throttled", "empty"])
 def test_shard_that_gives_nothing_for_longer_than_patience_fails(reply: Page | Refusal) -> None:
     clock = Steady()
-    pace = CallPace.of_task(clock, no_sleep)
-    memory = PageMemory(SlowBudget(clock, timedelta(seconds=25)), None)
-    own = StreamAccess(ReaderOf(*[reply] * 4), pace, clock, no_sleep, MemoryLog(), timedelta(seconds=60), memory)  # type: ignore[arg-type]
-    task = ReadTask("orders", ShardRange(name(0), None, Unread(), "1"), True, first_call_waited=True)
+    budget = SlowBudget(clock, timedelta(seconds=25))
+    own = access_of(ReaderOf(*[reply] * 200), clock, PageMemory(budget, None, clock))
     with pytest.raises(StreamUnavailable):
-        list(record_pages(own, task))
+        list(record_pages(own, up_to("1")))
+    assert PATIENCE < clock.at - NOW - budget.waits * budget.wait < 1.2 * PATIENCE
+
+
+@pytest.mark.parametrize("wait", [timedelta(minutes=6), timedelta(hours=1)], ids=str)
+def test_shard_is_read_though_each_wait_for_memory_outlives_its_iterator(wait: timedelta) -> None:
+    """Each page waits for its memory once."""
+    clock = Steady()
+    stream, last = orders(clock, 1_500)
+    budget = SlowBudget(clock, wait)
+    pages = [len(page) for page in record_pages(access_of(stream, clock, PageMemory(budget, None, clock)), up_to(last))]
+    assert sum(pages) == 1_500
+    assert len(pages) == budget.waits > 1
+
+
+def test_iterator_that_expires_while_the_consumer_is_busy_is_renewed_unrefused() -> None:
+    """A poll that is throttled afterwards is the first one refused, and so is repeated after a second."""
+    clock, slept = Steady(), list[timedelta]()
+    stream, last = orders(clock, POLL_LIMIT_MAX + 1)
+    own = access_of(stream, clock)
+    pages = record_pages(replace(own, sleep=slept.append), up_to(last))
+    assert len(next(pages)) == POLL_LIMIT_MAX
+    clock.at += timedelta(minutes=10)
+    refusals = [None, PollRefusal.THROTTLED]
+    stream.refuse = lambda _: refusals.pop(0) if refusals else None
+    assert len(next(pages)) == 1
+    assert stream.refusals == [PollRefusal.ITERATOR_EXPIRED, PollRefusal.THROTTLED]
+    assert slept == [timedelta(seconds=1)]
 
 
 def test_calls_keep_their_distance_after_a_wait_for_memory() -> None:
@@ -362,18 +408,13 @@ def test_calls_keep_their_distance_after_a_wait_for_memory() -> None:
             called.append(clock.at)
             return super().read(limit)
 
-    def sleep(pause: timedelta) -> None:
-        clock.at += pause
-
     class SlowOnce(SlowBudget):
         def take(self, size: int) -> None:
             super().take(size)
             self.wait = timedelta(0)
 
     pages = [Page((StreamRecord(str(number), b"data", "k", NOW),), 4, 1, False) for number in (1, 2, 3)]
-    memory = PageMemory(SlowOnce(clock, timedelta(seconds=30)), None)
-    pace, patience = CallPace.of_task(clock, sleep), timedelta(seconds=60)
-    own = StreamAccess(Watched(*pages), pace, clock, sleep, MemoryLog(), patience, memory)  # type: ignore[arg-type]
-    list(record_pages(own, ReadTask("orders", ShardRange(name(0), None, Unread(), "3"), True, first_call_waited=True)))
+    memory = PageMemory(SlowOnce(clock, timedelta(seconds=30)), None, clock)
+    list(record_pages(access_of(Watched(*pages), clock, memory), up_to("3")))
     assert len(called) == 3
     assert all(after - before >= timedelta(seconds=0.5) for before, after in pairwise(called))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,11 @@ class StreamAccess:
     log: Log
     patience: timedelta
     memory: PageMemory | None = None
+
+    def own_time(self) -> datetime:
+        """The steady clock less the waits for memory, so that a slow consumer uses up no patience."""
+        waited = timedelta(0) if self.memory is None else self.memory.waited
+        return self.clock.steady() - waited
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from sublet.ports import Refusal, ShardReader
+from sublet.ports import Clock, Refusal
 from sublet.protocol.records import Page
 from sublet.spark.read.task_sleep import ReadingOver
 
@@ -66,22 +67,24 @@ class PageMemory:
     """One shard's part of its task's budget. For one thread.
 
     record_bytes  the size of its records, if known
+    waited        how long its polls have waited for memory: this is the consumer's time, not Kinesis'
     """
 
     budget: PageBudget
     record_bytes: int | None
+    clock: Clock
+    waited: timedelta = field(default=timedelta(0), init=False)
     _held: int = field(default=0, init=False)
 
-    def poll(self, pages: ShardReader, limit: int, called: Callable[[], object]) -> Page | Refusal:
-        """Waits for memory, and polls. The page's memory is held until the next poll, unless it is handed over.
-        `called`: called between the two.
-        """
+    def poll(self, read: Callable[[int], Page | Refusal], limit: int) -> Page | Refusal:
+        """Waits for memory, and reads. The page's memory is held until the next poll, unless it is handed over."""
         self.budget.free(self.hand_over())
         reserved = WHILE_POLLED * min(limit * (self.record_bytes or UNKNOWN_RECORD), POLL_REPLY_MAX)
+        since = self.clock.steady()
         self.budget.take(reserved)
+        self.waited += self.clock.steady() - since
         try:
-            called()
-            reply = pages.read(limit)
+            reply = read(limit)
             if isinstance(reply, Page) and reply.records:
                 self._held = reply.data_bytes + RECORD_OVERHEAD * len(reply.records)
                 self.record_bytes = self._held // len(reply.records)

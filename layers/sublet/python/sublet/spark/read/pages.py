@@ -58,8 +58,8 @@ class _Reader:
         while isinstance(reply := self._poll(), Refusal):
             refusals += 1
             connection.pace.throttled[self.shard_id] += reply is PollRefusal.THROTTLED
-            since = since or connection.clock.steady()  # the wait for memory before the poll is not Kinesis' doing
-            if connection.clock.steady() - since > connection.patience:
+            since = since or connection.own_time()
+            if connection.own_time() - since > connection.patience:
                 raise StreamUnavailable(
                     f"polls of shard {self.shard_id} were refused ({reply.problem}) {refusals} times in "
                     f"{connection.patience}: too many consumers on its 2 MB a second, or Kinesis is failing; a longer "
@@ -74,15 +74,27 @@ class _Reader:
 
     def _poll(self) -> Page | Refusal:
         pace, memory = self.connection.pace, self.connection.memory
-        self.pages.open()
         if self.call_waited:
             pace.count_call(self.shard_id)
         else:
             pace.wait_for_call(self.shard_id)
         self.call_waited = False
-        if memory is None:
-            return self.pages.read(self.limit())
-        return memory.poll(self.pages, self.limit(), lambda: pace.date_last_call(self.shard_id))
+        return self._read(self.limit()) if memory is None else memory.poll(self._read, self.limit())
+
+    def _read(self, limit: int) -> Page | Refusal:
+        """Renews an iterator that has expired since the last page, as when the consumer took long. That is no refusal:
+        only one that has expired at once is.
+        """
+        reply = self._read_once(limit)
+        if reply is PollRefusal.ITERATOR_EXPIRED:
+            self.connection.pace.wait_for_call(self.shard_id)
+            reply = self._read_once(limit)
+        return reply
+
+    def _read_once(self, limit: int) -> Page | Refusal:
+        self.pages.open()  # after the wait for memory, in which an iterator might expire
+        self.connection.pace.date_last_call(self.shard_id)
+        return self.pages.read(limit)
 
 
 def first_record_at(connection: StreamAccess, shard_id: str, at: ReadTo) -> StreamRecord | None:

@@ -160,8 +160,8 @@ def _records(connection: StreamAccess, task: ReadTask) -> Iterator[Sequence[Stre
         if is_done or is_past or page.is_shard_end:
             break
         is_at_tip = not page.records and page.millis_behind_latest == 0
-        at_tip_since = (at_tip_since or connection.clock.steady()) if is_at_tip else None
-        if at_tip_since is not None and connection.clock.steady() - at_tip_since > connection.patience:
+        at_tip_since = (at_tip_since or connection.own_time()) if is_at_tip else None
+        if at_tip_since is not None and connection.own_time() - at_tip_since > connection.patience:
             _tell_of_trimmed_end(connection, task)
             return
         del page, records  # the wait for the next one may be long

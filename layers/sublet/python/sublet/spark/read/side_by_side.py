@@ -123,9 +123,9 @@ class _Reading:
                     return
 
     def _read(self, place: int) -> None:
-        task = self.tasks[place]
-        memory = PageMemory(self.budget, task.record_bytes)
-        for records in record_pages(replace(self.accesses[place], memory=memory), task):
+        task, access = self.tasks[place], self.accesses[place]
+        memory = PageMemory(self.budget, task.record_bytes, access.clock)
+        for records in record_pages(replace(access, memory=memory), task):
             self.found.put(_Pages(place, records, memory.hand_over()))
             del records  # it is the generator's alone
             if self.over.is_set():
