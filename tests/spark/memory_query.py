@@ -95,6 +95,7 @@ class WatchedStream:
         return self.inner.list_shards(at)
 
     def has_shard(self, shard_id: str) -> bool:
+        self.calls["has_shard"] += 1
         return self.inner.has_shard(shard_id)
 
     def service_time(self) -> datetime:

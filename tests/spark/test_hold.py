@@ -27,6 +27,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.worker_report import ReportPlace, WorkerReport, decode_report, encode_report
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
+from sublet.spark.source.leased_shards import WITHOUT_LEASES
 from sublet.system.clock import SystemClock
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
@@ -284,6 +285,23 @@ def test_a_stolen_lease_is_read_no_more_and_its_batch_is_checkpointed_late() -> 
     held.query.stream.inner.put("k", b"ours again", explicit_hash_key=0)
     held.query.clock.sleep(10 * SECOND)
     assert [r.data for r in held.drain()] == [b"ours again"]
+
+
+def test_query_whose_leases_others_hold_pauses_between_its_plans() -> None:
+    """Spark asks again after 10 ms, also for hours. No shard that is looked into makes the query wait."""
+    held = held_query(2)
+    put(held, 5)
+    held.drain()
+    stops = [beating(held, take(held.table, shard_id(shard), "fleet")) for shard in range(2)]
+    held.query.clock.sleep(10 * SECOND)
+    assert not held.query.plan()
+    assert not held.query.driver._portion.held  # type: ignore[attr-defined]
+    since = held.query.clock.now()
+    for _ in range(10):
+        assert not held.query.plan()
+    assert held.query.clock.now() - since >= 10 * WITHOUT_LEASES
+    for stop in stops:
+        stop()
 
 
 def test_a_checkpoint_moved_on_by_hand_is_honoured_and_one_moved_back_is_not() -> None:

@@ -16,6 +16,7 @@ from sublet.spark.plan.offsets import Unread
 from sublet.spark.read.counting import BatchShare
 from sublet.spark.read.pace import CallPace
 from sublet.spark.source.batch_read_plan import ReadScope, plan_batch
+from sublet.spark.source.stream_planner import ASK_AGAIN
 from sublet.testing.memory import MemoryStream
 
 from tests.exploring import first
@@ -317,6 +318,27 @@ def test_a_shard_that_is_gone_unread(fails: bool) -> None:
         query.clock.sleep(60 * SECOND)
         query.run_all()
         assert "shardId-000000000000" not in query.offset(len(query.log) - 1).shards
+
+
+def test_shard_that_only_the_listing_lacks_is_asked_for_every_few_seconds() -> None:
+    """Kinesis answers five such calls a second for a shard. Once it denies the shard, the loss is told."""
+    query = memory_query(2)
+    query.stream.inner.put_all((f"key-{n}", b"%d" % n) for n in range(20))
+    query.clock.sleep(5 * SECOND)
+    query.run_all()
+    kept, gone = query.stream.inner.list_shards()
+    query.stream.list_shards = lambda at=None: (kept,)  # type: ignore[method-assign] # noqa: ARG005
+    query.clock.sleep(timedelta(minutes=1))  # until the next listing
+    since, before = query.clock.now(), query.stream.calls["has_shard"]
+    for _ in range(100):
+        assert not query.plan()
+    passed = query.clock.now() - since
+    assert passed > 2 * ASK_AGAIN
+    assert 2 <= query.stream.calls["has_shard"] - before <= passed / ASK_AGAIN + 1
+    query.stream.has_shard = lambda shard_id: shard_id != gone.shard_id  # type: ignore[method-assign]
+    query.clock.sleep(ASK_AGAIN)
+    with pytest.raises(DataGap, match=f"shard {gone.shard_id}, .* is gone"):
+        query.plan()
 
 
 def test_last_read_record_is_looked_up_after_a_day_and_not_repeated() -> None:

@@ -119,7 +119,7 @@ class QueryDriver:
         self._portion.looked(self._looks)
         ends = {key: plan.end for key, plan in plans.items() if plan.end.shards}
         end = Offset({**before.streams, **ends})
-        self._portion.wait_for_leases(before, end, [name for each in planners.values() for name in each.listed])
+        self._portion.wait_for_leases([name for each in planners.values() for name in each.listed])
         if all(before.streams.get(key) is part for key, part in ends.items()):
             return start
         self._portion.planned(end)

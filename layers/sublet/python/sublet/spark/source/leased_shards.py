@@ -21,7 +21,7 @@ from sublet.spark.source.data_loss import tell_of_gap
 from sublet.spark.source.portion import QueriedStream
 
 WITHOUT_LEASES = timedelta(milliseconds=500)
-"""The pause between two looks of a query that waits for leases."""
+"""The pause between two looks of a query that has no shard to look into, which would pace it."""
 
 LOOK_AGAIN = timedelta(seconds=1)
 """The pause between two checks that a lease's owner is alive."""
@@ -38,6 +38,8 @@ class LeasedShards:
         self._access = access
         self._options = options
         self._planned: Offset | None = None
+        self._has_looked = False
+        """The last plan has looked into a shard."""
         self._takes_what_is_there = False
 
     def settle(self) -> None:
@@ -53,18 +55,18 @@ class LeasedShards:
         self.held = self._keeper.held(start)
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
+        self._has_looked = bool(found)
         self._keeper.looked(found)
 
-    def wait_for_leases(self, start: Offset, end: Offset, listed: Collection[str]) -> None:
+    def wait_for_leases(self, listed: Collection[str]) -> None:
         """Waits a little if no shard may be read. Raises LeaseHeldElsewhere if an available-now run would end without
         reading anything because of other owners.
         """
-        if self.held and end.shards:
+        if self._has_looked:
             return
         if self._takes_what_is_there and self._planned is None and not self.held:
             self._refuse_to_read_nothing(listed)
-        if not start.shards:
-            self._access.sleep(WITHOUT_LEASES)
+        self._access.sleep(WITHOUT_LEASES)
 
     def planned(self, end: Offset) -> None:
         """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""

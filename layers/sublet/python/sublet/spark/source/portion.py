@@ -42,8 +42,8 @@ class Portion(Protocol):
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         """Takes what a plan has found in each shard that it looked into, even if there is nothing to read."""
 
-    def wait_for_leases(self, start: Offset, end: Offset, listed: Collection[str]) -> None:
-        """Called when all streams are planned, from `start` to `end`. `listed`: their shards."""
+    def wait_for_leases(self, listed: Collection[str]) -> None:
+        """Called when all streams are planned, after `looked`. `listed`: their shards."""
 
     def planned(self, end: Offset) -> None:
         """Called when a batch up to there is about to run."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sublet.errors import StreamError, StreamNotFound
@@ -44,6 +44,11 @@ from sublet.spark.source.descriptions import Descriptions
 from sublet.spark.source.portion import Portion, QueriedStream
 
 LOOKS_AT_ONCE = 32
+
+ASK_AGAIN = timedelta(seconds=5)
+"""How long Kinesis is not asked again whether it has an unlisted shard. That is a GetShardIterator, of which all the
+consumers of a shard may together make five a second.
+"""
 
 
 class StreamPlan(NamedTuple):
@@ -98,6 +103,8 @@ class StreamPlanner:
         """What the last plan found, by the shard and the batch's end in the shard."""
         self._called: Sequence[str] = ()
         """Shards whose tasks' first calls were counted when they were planned."""
+        self._known_until: dict[str, datetime] = {}
+        """Unlisted shards that Kinesis has, and when to ask again."""
 
     @property
     def throttled(self) -> Mapping[str, int]:
@@ -242,11 +249,16 @@ class StreamPlanner:
 
     def _denied(self, start: StreamOffset) -> frozenset[str]:
         """The shards that matter to this plan, but are not listed and not known to the service."""
-        return frozenset(
+        now = self._access.clock.steady()
+        self._known_until = {shard_id: until for shard_id, until in self._known_until.items() if until > now}
+        asked = {
             shard_id
             for shard_id in shards_to_ask_about(start, self._shards)
-            if (shard_id in start.shards or self._portion.is_ours(shard_id)) and not self._stream.has_shard(shard_id)
-        )
+            if shard_id not in self._known_until and (shard_id in start.shards or self._portion.is_ours(shard_id))
+        }
+        denied = frozenset(shard_id for shard_id in asked if not self._stream.has_shard(shard_id))
+        self._known_until |= dict.fromkeys(asked - denied, now + ASK_AGAIN)
+        return denied
 
     def _beginning(self, start: StreamOffset, denied: Collection[str], now: datetime) -> dict[str, ShardOffset]:
         """Returns the shards that the batch begins. Until the targets are read, these are only shards that were listed

@@ -51,7 +51,7 @@ class WholeStreams:
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         """Nothing to do: it writes to no lease."""
 
-    def wait_for_leases(self, start: Offset, end: Offset, listed: Collection[str]) -> None:
+    def wait_for_leases(self, listed: Collection[str]) -> None:
         """Nothing to do: Spark asks again."""
 
     def planned(self, end: Offset) -> None:
