@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import permutations
+from uuid import uuid4
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -29,19 +30,28 @@ from sublet.spark.positions import unwritten
 
 @dataclass(frozen=True, slots=True)
 class TransformRecipe:
-    """Makes tables of a batch. `reference`: the transform's name, for errors. `payload`: what the data is."""
+    """Makes tables of a batch.
+
+    reference  the transform's name, for errors
+    payload    what the data is
+    run        tells this run from all others
+    """
 
     schema: StructType | None = None
     transform: Transform | None = None
     reference: str = ""
     payload: Payload = JSON_PAYLOAD
+    run: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def judged_by(self) -> str | None:
-        """Names the rule: the schema, what the data is, and this release."""
+        """Names the rule: the schema, what the data is, this release, and the run if another may judge otherwise for a
+        reason outside.
+        """
         if self.schema is None:
             return None
-        rule = (schema_version(self.schema), repr(self.payload), __version__)
+        run = self.run if self.payload.may_change else ""
+        rule = (schema_version(self.schema), repr(self.payload), __version__, run)
         return sha256("\n".join(rule).encode()).hexdigest()[:12]
 
     @property

@@ -31,6 +31,13 @@ class Payload(NamedTuple):
         """Whether a record has any number of rows."""
         return self.form.kind in (FormatKind.JSONL, FormatKind.CSV)
 
+    @property
+    def may_change(self) -> bool:
+        """Whether the same record may be judged otherwise later: a schema is registered, or the user's function is
+        another one.
+        """
+        return self.form.kind in (FormatKind.GLUE, FormatKind.CONFLUENT, FormatKind.CUSTOM)
+
 
 JSON_PAYLOAD = Payload()
 

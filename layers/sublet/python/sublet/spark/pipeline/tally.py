@@ -115,7 +115,10 @@ def lines_of_reparsing(passed_over: Collection[str], judged_twice: Collection[st
         lines.append(f"{lack}{why}{_REPARSE}")
     if judged_twice:
         differ = f"parsed and rejected may both lack, or both have, records of {', '.join(sorted(judged_twice))}: "
-        why = "a batch was cut off between them, and went on with another schema, format or release. "
+        why = (
+            "a batch was cut off between them, and went on with another schema, format or release, or a registry or "
+            "function that may have changed. "
+        )
         lines.append(f"{differ}{why}{_REPARSE}")
     return lines
 
