@@ -96,16 +96,29 @@ def arrow_type(kind: DataType) -> pa.DataType:
     return arrow_schema(StructType([StructField("it", kind)])).field(0).type
 
 
-def with_column(rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], pa.Array], of: str) -> DataFrame:
+def with_column(
+    rows: DataFrame, name: str, kind: DataType, make: Callable[[pa.Array], Iterator[pa.Array]], of: str
+) -> DataFrame:
     """The rows with one more column, computed from the column `of`, once per row however it is used. Before 4.1 no
-    expression goes from Arrow to Arrow, so all columns pass through Python."""
+    expression goes from Arrow to Arrow, so all columns pass through Python.
+
+    make  returns as many values as it gets, in one or several arrays
+    """
     if hasattr(F, "arrow_udf"):
-        return rows.withColumn(name, F.arrow_udf(make, kind).asNondeterministic()(F.col(of)))
+
+        def made(arrays: Iterator[pa.Array]) -> Iterator[pa.Array]:
+            for array in arrays:
+                yield from make(array)
+
+        return rows.withColumn(name, F.arrow_udf(made, kind).asNondeterministic()(F.col(of)))
 
     def widened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = [*batch.columns, make(batch.column(of))]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, name])
+            begins = 0
+            for array in make(batch.column(of)):
+                columns = [*batch.slice(begins, len(array)).columns, array]
+                begins += len(array)
+                yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, name])
 
     return rows.mapInArrow(widened, StructType([*rows.schema.fields, StructField(name, kind)]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload
     kind = StructType([StructField(PARSED, value), StructField(REASON, StringType())])
     text, arrow_kind = schema.json(), arrow_type(kind)
 
-    def parse(data: pa.Array) -> pa.Array:
+    def parse(data: pa.Array) -> Iterator[pa.Array]:
         return parse_array(text, arrow_kind, data, payload)
 
     judged = with_column(with_arrival_date(rows, also), "judged", kind, parse, of="data")
