@@ -95,6 +95,39 @@ def test_data_that_is_not_json_is_refused_with_the_reason(data: bytes, reason: s
     assert refused("json", data) == reason
 
 
+def test_record_of_more_values_than_memory_bears_is_refused_before_it_is_parsed() -> None:
+    """Some kilobytes of zlib became 1.6 GB of lists."""
+    many = 1_100_000
+    bombs = {
+        "json": b"[" + b"[]," * many + b"0]",
+        "jsonl": b"{}\n" * many,
+        "firehose": json.dumps(
+            {"records": [{"data": base64.b64encode(zlib.compress(b"[" * many)).decode()}] * 2}
+        ).encode(),
+    }
+    for text, bomb in bombs.items():
+        assert refused(text, zlib.compress(bomb)) == (
+            "not JSON that can be read: more than 2000000 commas, brackets and lines"
+        )
+    for data in (b"\n" * 2 * many, b"," * 2 * many, b"a\n" * many):
+        assert refused("csv", data) == "not CSV that can be read: more than 2000000 fields and lines"
+
+
+@pytest.mark.timeout(30)
+def test_commas_and_brackets_in_text_are_no_values() -> None:
+    text = '\\",[{' * 1_000_000
+    assert decode("json", json.dumps({"a": text, "b": [text]}).encode()) == {"a": text, "b": [text]}
+    assert refused("json", b'"' + b'\\"' * 2_000_000 + b",[").startswith("not JSON: Unterminated string")
+    numbers = list(range(900_000))
+    assert decode("json", json.dumps(numbers).encode()) == numbers
+
+
+def test_firehose_delivery_may_hold_as_much_as_one_record_in_all() -> None:
+    data = base64.b64encode(gzip.compress(bytes(40 * 2**20))).decode()
+    delivery = json.dumps({"records": [{"data": data}, {"data": data}]}).encode()
+    assert refused("firehose", delivery).startswith("gzip: more than ")
+
+
 def test_text_that_looks_like_zlib_stays_text() -> None:
     assert decode("csv", b"x^2,1\n") == [["x^2", "1"]]
 
@@ -440,11 +473,12 @@ def test_confluent_id_beyond_its_range_is_no_framing_and_is_not_asked_for(versio
 
 
 def test_csv_field_may_be_longer_than_python_s_usual_limit() -> None:
-    usual, long = csv.field_size_limit(), "x" * 200_000
-    assert decode("csv", f'7,"{long}"\n'.encode()) == [["7", long]]
-    assert csv.field_size_limit() == usual
-    assert refused("csv", f'"{long}'.encode()) == "not CSV: unexpected end of data"
-    assert csv.field_size_limit() == usual, "the limit is the process', also the user's own code's"
+    usual, long = csv.field_size_limit(131_072), "x" * 200_000
+    try:
+        assert decode("csv", f'7,"{long}"\n'.encode()) == [["7", long]]
+        assert refused("csv", f'"{long}'.encode()) == "not CSV: unexpected end of data"
+    finally:
+        csv.field_size_limit(usual)
 
 
 LOGS: dict[str, Any] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from threading import Lock
+from collections.abc import Callable, Iterable, Sequence
 
 from sublet.errors import PayloadUnreadable
+from sublet.payloads.compression import DECOMPRESSED_MAX
+from sublet.payloads.json_document import VALUES_MAX
 
 Line = dict[str, str] | list[str]
 
@@ -30,23 +31,24 @@ def csv_reader(columns: Sequence[str] = ()) -> Callable[[bytes], list[Line]]:
 
 
 def _lines(text: str) -> list[list[str]]:
-    """Python's limit of a field (131,072 characters) is the process', so it is raised for a long text alone, and only
-    while that is read. Other threads' fields may be as long meanwhile.
+    """Python's limit of a field (131,072 characters) is the process', also the user's own code's. The first longer text
+    raises it for good: if it were lowered again, another thread's long field would be refused.
     """
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    with _LIMIT_IS_USUAL:
-        usual = csv.field_size_limit()
-        if len(text) > usual:
-            csv.field_size_limit(len(text))
-            try:
-                return list(filter(None, lines))
-            finally:
-                csv.field_size_limit(usual)
-    return list(filter(None, lines))
+    if len(text) > csv.field_size_limit():
+        csv.field_size_limit(max(len(text), DECOMPRESSED_MAX))
+    return _bounded(csv.reader(io.StringIO(text, newline=""), strict=True))
 
 
-_LIMIT_IS_USUAL = Lock()
-"""Held while the limit is another."""
+def _bounded(lines: Iterable[list[str]]) -> list[list[str]]:
+    """The lines that are not empty. Raises PayloadUnreadable for more fields than JSON may have values."""
+    found, left = [], VALUES_MAX
+    for line in lines:
+        left -= len(line) + 1
+        if left < 0:
+            raise PayloadUnreadable(f"not CSV that can be read: more than {VALUES_MAX} fields and lines")
+        if line:
+            found.append(line)
+    return found
 
 
 def _named(columns: Sequence[str], line: list[str], number: int) -> Line:

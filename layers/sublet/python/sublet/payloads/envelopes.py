@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sublet.errors import PayloadUnreadable
-from sublet.payloads.compression import decompressed
+from sublet.payloads.compression import DECOMPRESSED_MAX, decompressed
+from sublet.payloads.json_document import refuse_too_many
 
 LOG_FIELDS = ("messageType", "owner", "logGroup", "logStream", "subscriptionFilters", "logEvents")
 
@@ -38,18 +39,33 @@ def firehose_reader(read_json: Callable[[bytes], Any]) -> Callable[[bytes], dict
         records = found.get("records") if isinstance(found, dict) else None
         if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
             raise PayloadUnreadable("not a delivery of Firehose: it has no records")
-        return {**found, "records": [{**each, "data": _inside(each.get("data"), read_json)} for each in records]}
+        inside = _each_inside(each.get("data") for each in records)
+        refuse_too_many(*inside)
+        values = (_value(each, read_json) for each in inside)
+        return {**found, "records": [{**each, "data": value} for each, value in zip(records, values, strict=True)]}
 
     return read
 
 
-def _inside(text: object, read_json: Callable[[bytes], Any]) -> Any:
+def _each_inside(texts: Iterable[object]) -> list[bytes]:
+    """The data of each record. All of it may be as much as that of one."""
+    found, left = [], DECOMPRESSED_MAX
+    for text in texts:
+        found.append(_inside(text, left))
+        left = max(0, left - len(found[-1]))
+    return found
+
+
+def _inside(text: object, limit: int) -> bytes:
     if not isinstance(text, str):
         raise PayloadUnreadable("not a delivery of Firehose: a record has no data")
     try:
-        data = decompressed(binascii.a2b_base64(text.encode(), strict_mode=True)).data
+        return decompressed(binascii.a2b_base64(text.encode(), strict_mode=True), limit).data
     except (binascii.Error, UnicodeEncodeError):
         raise PayloadUnreadable("not a delivery of Firehose: a record's data is not base64") from None
+
+
+def _value(data: bytes, read_json: Callable[[bytes], Any]) -> Any:
     try:
         return read_json(data)
     except PayloadUnreadable:

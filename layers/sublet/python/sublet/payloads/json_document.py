@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ def json_reader(number: Callable[[str], Any] | None = None, *, strict: bool = Fa
     ).decode
 
     def read(data: bytes) -> Any:
+        refuse_too_many(data)
         try:
             return decode(data.decode())
         except UnicodeDecodeError as fault:
@@ -39,9 +41,36 @@ def json_lines_reader(read: Callable[[bytes], Any]) -> Callable[[bytes], list[An
     """Returns a function that reads a document from each line that is not blank, and raises PayloadUnreadable."""
 
     def read_lines(data: bytes) -> list[Any]:
+        refuse_too_many(data)
         return [_line(read, number, line) for number, line in _lines(data)]
 
     return read_lines
+
+
+def refuse_too_many(*documents: bytes) -> None:
+    """Raises PayloadUnreadable for more values, in all of the documents, than a process can bear. JSON counts before it
+    is parsed: a few kilobytes, when decompressed, can be gigabytes of Python's objects.
+    """
+    if sum(map(_least_marks, documents)) > VALUES_MAX and sum(map(_marks, documents)) > VALUES_MAX:
+        raise PayloadUnreadable(f"not JSON that can be read: more than {VALUES_MAX} commas, brackets and lines")
+
+
+VALUES_MAX = 2_000_000
+"""Of a record: a few hundred megabytes. No more is possible in a record of 2 MB that is not compressed."""
+
+
+def _least_marks(data: bytes) -> int:
+    """The bytes of data that may begin a value, also those in text: no fewer than its values, less one."""
+    return len(data) if len(data) <= VALUES_MAX else sum(map(data.count, (b",", b"[", b"{", b"\n")))
+
+
+def _marks(data: bytes) -> int:
+    """The same without those in text."""
+    return _least_marks(_TEXT.sub(b"", data))
+
+
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*(?:"|\Z)', re.DOTALL)
+"""Or what is left of a text that does not end, so that each byte is looked at once."""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
