@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
-from sublet.decisions.session.quiet import reached_by
+from sublet.decisions.session.quiet import MILLISECOND, reached_by
 from sublet.decisions.session.read_position import IteratorType, ReadPosition
 from sublet.protocol.hash_keys import keys_inside
 from sublet.protocol.records import Page, StreamRecord
@@ -30,6 +30,10 @@ LOOKBACK = timedelta(seconds=1)
 
 WIDEN = 16
 """How much further back each look goes: if the last second is empty, 16 seconds, then 256, and so on."""
+
+NEAR = LOOKBACK * WIDEN
+"""If nothing arrived later than this after a record, the record is near the tip: a page or two hold the rest, since a
+shard takes 1 MB or 1,000 records a second."""
 
 BUSY_LIMIT = 100
 """How many records a look into the last second asks for: a fraction of what a task will read again."""
@@ -58,6 +62,17 @@ class _Found:
     @property
     def is_end(self) -> bool:
         return self.page is not None and self.page.is_shard_end
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the page has all that was unread: it is not full, and the service says that nothing is behind it."""
+        page = self.page
+        is_last = page is not None and page.millis_behind_latest == 0 and len(page.records) < BUSY_LIMIT
+        return self.record is not None and is_last
+
+    def is_near(self, empty_from: datetime) -> bool:
+        """`empty_from`: nothing arrived from this moment on."""
+        return self.record is not None and empty_from - self.record.approximate_arrival_timestamp <= NEAR
 
     @property
     def record_bytes(self) -> int | None:
@@ -159,34 +174,55 @@ class Peeker:
             found = self._first(shard_id, position, self._pages(shard_id, at, BUSY_LIMIT), look_only=True)
             if found.record is not None or found.is_end:
                 return found
-        first = self._first_beyond(shard_id, position)
-        if first.record is None:
-            return first
-        return self._nearest(now, shard_id, position, first.record)
+        return self._nearest(now, shard_id, position, self._first_beyond(shard_id, position))
 
-    def _nearest(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
-        """Looks as near to the tip as possible. `first`: an early record beyond the position."""
-        found = self._back_from(now, shard_id, position, first)
-        return found or self._page_from(shard_id, position, first)
+    def _nearest(self, now: datetime, shard_id: str, position: Begin, first: _Found) -> _Found:
+        """Looks as near to the tip as possible. `first`: an early record beyond the position, if there is one."""
+        if first.record is None or first.is_all:
+            return first
+        return self._back_from(now, shard_id, position, first.record)
 
     def _first_beyond(self, shard_id: str, position: Begin) -> _Found:
         """The last record of the first page with a record beyond the position."""
         return self._first(shard_id, position, self._pages(shard_id, self._opening(shard_id, position), BUSY_LIMIT))
 
-    def _back_from(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found | None:
+    def _back_from(self, now: datetime, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
         """Looks back from the tip in growing steps, each up to where the previous one began, but no further than a
-        record known to exist."""
-        back, empty_from = LOOKBACK * WIDEN, now - LOOKBACK
+        record known to exist. What the first look finds is near the tip; what later ones find, or that record, may be
+        hours before it.
+        """
+        back, empty_from, limit = NEAR, now - LOOKBACK, POLL_LIMIT_MAX
         while now - back > first.approximate_arrival_timestamp and back < OLDEST:
             at = ReadPosition(IteratorType.AT_TIMESTAMP, at=now - back)
-            pages = self._pages(shard_id, at, POLL_LIMIT_MAX)
+            pages = self._pages(shard_id, at, limit)
             found = self._first(shard_id, position, pages, look_only=True, until=empty_from)
-            if found.record is not None or found.is_end:
+            if found.is_end or found.is_all or found.is_near(empty_from):
+                return found
+            if found.record is not None:
+                return self._between(shard_id, position, found.record, empty_from)
+            if found.page is not None and found.page.records:  # new records are just after the position
+                return self._page_from(shard_id, position, first)
+            back, empty_from, limit = back * WIDEN, now - back, BUSY_LIMIT
+        return self._between(shard_id, position, first, empty_from)
+
+    def _between(self, shard_id: str, position: Begin, last: StreamRecord, empty_from: datetime) -> _Found:
+        """Ends with a page from a record that is near the moment from which on nothing arrived. `last`: one beyond the
+        position, mostly the last one; if records follow it, the time between is halved.
+        """
+        since = last.approximate_arrival_timestamp
+        at = since + MILLISECOND
+        while empty_from - since > NEAR:
+            pages = self._pages_from_moment(shard_id, at)
+            found = self._first(shard_id, position, pages, look_only=True, until=empty_from)
+            if found.is_end:
                 return found
             if found.page is not None and found.page.records:
-                return None  # all of it was read before: new records are just after the position
-            back, empty_from = back * WIDEN, now - back
-        return None
+                last = found.record or last
+                since = max(at, last.approximate_arrival_timestamp)
+            else:
+                empty_from = at
+            at = since + (empty_from - since) / 2
+        return self._page_from(shard_id, position, last)
 
     def _page_from(self, shard_id: str, position: Begin, first: StreamRecord) -> _Found:
         at = ReadPosition(IteratorType.AT_SEQUENCE_NUMBER, first.sequence_number)
@@ -270,7 +306,7 @@ class Peeker:
                 return first.peek() if shard.is_open else None
             begins_at = first.record.approximate_arrival_timestamp
             if begins_at + span >= now:
-                return self._nearest(now, shard_id, position, first.record).peek() if shard.is_open else None
+                return self._nearest(now, shard_id, position, first).peek() if shard.is_open else None
             pages = self._pages_from_moment(shard_id, begins_at + span)
             page = next(pages)
         found = self._first(shard_id, position, chain([page], pages), look_only=True)
