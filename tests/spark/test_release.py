@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -222,3 +223,23 @@ def test_rows_that_a_stream_s_writer_is_given_are_records() -> None:
     batch = pa.RecordBatch.from_pylist([{"data": b"c", "partitionKey": "m"}])
     assert [r.data for r in new_records(arrow_batches([batch, batch]), refuse_keyless)] == [b"c", b"c"]
     assert list(arrow_batches([])) == []
+
+
+@pytest.mark.parametrize(("size", "count"), [(3, 25_000), (100_000, 500), (10 * 2**20, 3)])
+def test_rows_become_records_in_portions_of_limited_size(size: int, count: int) -> None:
+    """No more rows are taken from Spark than the portion has."""
+    taken = 0
+
+    def rows() -> Iterator[SparkRow]:
+        nonlocal taken
+        for _ in range(count):
+            taken += 1
+            yield SparkRow(data=bytes(size), partitionKey="k")
+
+    found = 0
+    for batch in arrow_batches(rows()):
+        found += batch.num_rows
+        assert taken == found
+        assert batch.num_rows <= 10_000
+        assert batch.num_rows == 1 or batch.nbytes < 8.5 * 2**20
+    assert found == count

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, datasource
+from pyspark.sql import DataFrame, Row, datasource
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -77,6 +77,9 @@ StreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasourc
 
 ROWS_AT_ONCE = 10_000
 
+BYTES_AT_ONCE = 8 * 2**20
+"""About the most data of the rows that are converted at once: a row may have 10 MB."""
+
 ONE_BATCH_ALONE = (
     "this Spark reads only one batch with trigger(availableNow=True) or trigger(once=True), and more records are "
     "available. If that is this query's trigger, leave it out, give the source the option availableNow, and end with "
@@ -126,12 +129,21 @@ def with_column(
 def arrow_batches(given: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     """Passes RecordBatches on, and converts rows to RecordBatches."""
     rest = iter(given)
-    while some := list(islice(rest, 1)):
-        if isinstance(some[0], pa.RecordBatch):
-            yield some[0]
+    for one in rest:
+        if isinstance(one, pa.RecordBatch):
+            yield one
         else:
-            rows = [*some, *islice(rest, ROWS_AT_ONCE - 1)]
-            yield pa.RecordBatch.from_pylist([row.asDict() for row in rows])
+            yield pa.RecordBatch.from_pylist([row.asDict() for row in _portion(chain([one], rest))])
+
+
+def _portion(rows: Iterator[Row]) -> Iterator[Row]:
+    """The first rows, up to a number and a size."""
+    left = BYTES_AT_ONCE
+    for row in islice(rows, ROWS_AT_ONCE):
+        yield row
+        left -= sum(len(value) for value in row if isinstance(value, (bytes, bytearray, str)))
+        if left <= 0:
+            return
 
 
 def for_this_release(reader: Any) -> DataSourceStreamReader:
