@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,7 +26,7 @@ from sublet.errors import (
     SchemaRegistryUnavailable,
     SettingsError,
 )
-from sublet.payloads.avro import avro_reader, avro_schema
+from sublet.payloads.avro import avro_reader, avro_schema, avro_writer
 from sublet.payloads.compression import decompressed
 from sublet.payloads.decoding import Decoder, decoder_of
 from sublet.payloads.encoding import encoder_of
@@ -224,9 +225,24 @@ def test_avro_logical_types_are_python_s_own() -> None:
         )
     )
     value = {"at": datetime(2026, 1, 31, 8, tzinfo=UTC), "id": UUID(VERSION)}
-    from sublet.payloads.avro import avro_writer
-
     assert avro_reader(schema)(avro_writer(schema)(value)) == value
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_avro_decimal_of_many_bytes_is_refused_at_once(is_nested: bool) -> None:
+    """It took time by the square of its bytes: hours for a record of Kinesis' size."""
+    kind: dict[str, Any] = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    fields: list[dict[str, Any]] = [{"name": "a", "type": ["null", kind]}]
+    if is_nested:  # which another reader of fastavro's reads
+        fields.append({"name": "next", "type": ["null", "R"], "default": None})
+    schema = {"type": "record", "name": "R", "fields": fields}
+    rest = {"next": None} if is_nested else {}
+    plain = json.loads(json.dumps(schema).replace('"logicalType": "decimal", ', ""))
+    write, read = avro_writer(avro_schema(json.dumps(plain))), avro_reader(avro_schema(json.dumps(schema)))
+    assert read(write({"a": (1050).to_bytes(16, signed=True), **rest}))["a"] == Decimal("10.50")
+    with pytest.raises(PayloadUnreadable, match="ValueError: a decimal of 400000 bytes; 1024 are read"):
+        read(write({"a": b"\x11" * 400_000, **rest}))
 
 
 def test_avro_written_with_an_older_schema_is_read_as_the_reader_s() -> None:

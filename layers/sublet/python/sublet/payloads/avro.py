@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def avro_reader(written: Schema, read_as: Schema | None = None) -> Callable[[byt
 
     read_as  the schema that the reader wants, if another: Avro's schema resolution applies
     """
-    reader = _schemaless_reader(written)
+    reader, written = _schemaless_reader(written), _with_short_decimals(written)
 
     def read(data: bytes) -> Any:
         source = io.BytesIO(data)
@@ -62,6 +63,31 @@ def avro_reader(written: Schema, read_as: Schema | None = None) -> Callable[[byt
         return value
 
     return read
+
+
+def _with_short_decimals(schema: Schema) -> Schema:
+    """The schema with a logical type of our own for decimals, which refuses long ones."""
+    if isinstance(schema, list):
+        return [_with_short_decimals(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inside = {key: each if key == "default" else _with_short_decimals(each) for key, each in schema.items()}
+    if schema.get("logicalType") == "decimal" and schema.get("type") in ("bytes", "fixed"):
+        known = fastavro("payload_format").read.LOGICAL_READERS
+        known[f"{schema['type']}-{SHORT_DECIMAL}"] = partial(_short_decimal, known[f"{schema['type']}-decimal"])
+        inside["logicalType"] = SHORT_DECIMAL
+    return inside
+
+
+SHORT_DECIMAL = "sublet-decimal"
+DECIMAL_BYTES_MAX = 1024
+"""Which are 2,466 digits. The time to read a decimal grows with the square of its bytes: 400 KB take half a minute."""
+
+
+def _short_decimal(read: Callable[..., Any], data: bytes, *schemas: Schema) -> Any:
+    if len(data) > DECIMAL_BYTES_MAX:
+        raise ValueError(f"a decimal of {len(data)} bytes; {DECIMAL_BYTES_MAX} are read")
+    return read(data, *schemas)
 
 
 def _schemaless_reader(written: Schema) -> Callable[[IO[bytes], Schema, Schema | None], Any]:
