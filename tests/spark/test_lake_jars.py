@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -206,9 +206,8 @@ class BesideAnother(IcebergTables):
     """A driver beside which another one writes the same batch, once, just before the call named `at`."""
 
     at = ""
-
-    def other(self) -> None:
-        """Writes the batch."""
+    other: Callable[[], object]
+    """Writes the batch."""
 
     def _publish(self, name: str, reached: TablePositions, number: int, attempt: str | None) -> None:
         self._meanwhile("_publish")

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.file_system import SparkFiles
-from sublet.spark.pipeline.identity import MARK
+from sublet.spark.pipeline.identity import MARK, PipelineIdentity
 from sublet.spark.pipeline.layout import Layout, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
 from sublet.spark.pipeline.running import run_pipeline, schema_of
@@ -252,7 +252,7 @@ def test_of_two_first_runs_at_once_one_takes_the_mark_of_the_other(
     class Beside(SparkFiles):
         """Another run begins just before this one writes to `place`, once."""
 
-        other = None
+        other: PipelineIdentity | None = None
 
         def write_new_text(self, path: str, text: str) -> bool:
             if self.other is None and path == f"{tmp_path / place}/{MARK}":
