@@ -244,6 +244,7 @@ def test_of_two_drivers_that_write_an_iceberg_table_at_once_one_commits(
 
     assert write(opened(), 1) == {"parsed": 1}
     first = opened(BesideAnother)
+    assert isinstance(first, BesideAnother)
     first.at, first.other = at, lambda: write(opened(), 2)
     with pytest.raises((SettingsError, Py4JJavaError), match=says):
         write(first, 2)
