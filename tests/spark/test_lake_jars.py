@@ -272,6 +272,16 @@ def test_rows_cut_at_positions_that_another_driver_has_moved_are_refused_on_iceb
     assert iceberg.table("lake.stale.parsed").count() == 2
 
 
+def test_nested_column_with_a_name_that_needs_quotes_is_added_on_iceberg(iceberg: SparkSession) -> None:
+    tables = IcebergTables(iceberg, "lake.nested", "pipeline", Layout((), 2**20))
+    for number, columns in enumerate(["id", "id, named_struct('content-type', 'text') AS meta"], start=1):
+        place = Checkpoint(str(number))
+        extent = BatchExtent({"orders/shardId-0": ShardExtent(place, place, number)}, 1, 10)
+        tables.write({"parsed": iceberg.range(1).selectExpr(*columns.split(", ", 1))}, Batch(number, extent))
+    found = iceberg.sql("SELECT meta.`content-type` FROM lake.nested.parsed ORDER BY 1").collect()
+    assert [row[0] for row in found] == [None, "text"]
+
+
 @pytest.fixture
 def delta(embedded_aws: EmbeddedAws) -> Iterator[SparkSession]:
     with lake_session(embedded_aws, {**DELTA, "spark.sql.extensions": DELTA_EXTENSIONS}) as session:

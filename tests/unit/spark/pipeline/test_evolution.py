@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sublet.errors import SettingsError
-from sublet.spark.pipeline.evolution import Evolution, evolution, type_name
+from sublet.spark.pipeline.evolution import Evolution, adding, evolution, type_name, widening
 
 
 def column(name: str, kind: Any, **more: Any) -> dict[str, Any]:
@@ -69,5 +69,12 @@ def test_nested_type_is_the_same_whether_its_parts_may_be_null_or_not() -> None:
         return {"type": "struct", "fields": [column("a", "integer", nullable=nullable)]}
 
     assert evolved(struct(nullable=True), struct(nullable=False)) == struct(nullable=True)
-    with pytest.raises(SettingsError, match=r"the table has struct<a: int>, and these rows have struct<b: int>"):
+    with pytest.raises(SettingsError, match=r"the table has struct<`a`: int>, and these rows have struct<`b`: int>"):
         evolved(struct(nullable=True), {"type": "struct", "fields": [column("b", "integer")]})
+
+
+def test_names_within_a_type_are_quoted() -> None:
+    kind = {"type": "struct", "fields": [column("content-type", "string"), column("a`b", "long")]}
+    added = adding([column("meta", {"type": "array", "elementType": kind, "containsNull": True}), column("n", "byte")])
+    assert added == "ADD COLUMNS (`meta` array<struct<`content-type`: string, `a``b`: bigint>>, `n` tinyint)"
+    assert widening(column("a-b", "long")) == "ALTER COLUMN `a-b` TYPE bigint"

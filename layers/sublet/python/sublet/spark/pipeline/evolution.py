@@ -6,11 +6,12 @@ Columns are as Spark's and Delta's schemas write them in JSON: `{"name": "price"
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sublet.errors import SettingsError
+from sublet.spark.pipeline.merge import quoted
 
 Column = Mapping[str, Any]
 Type = Any
@@ -84,12 +85,12 @@ def _plain(kind: Type) -> Type:
 
 
 def type_name(kind: Type) -> str:
-    """A type as DDL writes it."""
+    """A type as DDL writes it, with the names of its parts quoted."""
     if not isinstance(kind, Mapping):
         return {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}.get(kind, str(kind))
     match kind["type"]:
         case "struct":
-            parts = ", ".join(f"{part['name']}: {type_name(part['type'])}" for part in kind["fields"])
+            parts = ", ".join(f"{quoted(part['name'])}: {type_name(part['type'])}" for part in kind["fields"])
             return f"struct<{parts}>"
         case "array":
             return f"array<{type_name(kind['elementType'])}>"
@@ -97,3 +98,14 @@ def type_name(kind: Type) -> str:
             return f"map<{type_name(kind['keyType'])}, {type_name(kind['valueType'])}>"
         case other:
             return str(other)
+
+
+def adding(columns: Iterable[Column]) -> str:
+    """What ALTER TABLE says to add the columns."""
+    added = ", ".join(f"{quoted(column['name'])} {type_name(column['type'])}" for column in columns)
+    return f"ADD COLUMNS ({added})"
+
+
+def widening(column: Column) -> str:
+    """What ALTER TABLE says to give a column the wider type."""
+    return f"ALTER COLUMN {quoted(column['name'])} TYPE {type_name(column['type'])}"

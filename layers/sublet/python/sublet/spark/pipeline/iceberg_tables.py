@@ -14,12 +14,11 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.adoption import PIPELINE
 from sublet.spark.pipeline.attempts import written_by_another_run
-from sublet.spark.pipeline.evolution import Column, Evolution, Type, evolution, is_wider, type_name
+from sublet.spark.pipeline.evolution import Column, Evolution, Type, adding, evolution, is_wider, widening
 from sublet.spark.pipeline.layout import Batch, Layout, columns_of, conformed, nullable, numbered
 from sublet.spark.plan.table_positions import TablePositions
 
@@ -168,11 +167,9 @@ class IcebergTables:
 
     def _alter(self, table: str, change: Evolution) -> None:
         for column in change.widened:
-            self._spark.sql(f"ALTER TABLE {table} ALTER COLUMN `{column['name']}` TYPE {type_name(column['type'])}")
+            self._spark.sql(f"ALTER TABLE {table} {widening(column)}")
         if change.added:
-            schema = StructType.fromJson({"type": "struct", "fields": list(map(dict, change.added))})
-            added = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
-            self._spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+            self._spark.sql(f"ALTER TABLE {table} {adding(change.added)}")
 
 
 def iceberg_widens(ours: Type, theirs: Type) -> bool:

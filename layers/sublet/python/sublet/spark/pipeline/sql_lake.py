@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import StructType
 
-from sublet.spark.pipeline.evolution import CanWiden, Column, Evolution, Type, evolution, type_name
+from sublet.spark.pipeline.evolution import CanWiden, Column, Evolution, Type, adding, evolution, widening
 from sublet.spark.pipeline.judging import ARRIVAL_DATE
 from sublet.spark.pipeline.lake import retried
 from sublet.spark.pipeline.merge import Merge, merge_sql, quoted
@@ -52,11 +52,9 @@ class SqlTable:
 
     def _alter(self, change: Evolution) -> None:
         for column in change.widened:
-            kind = type_name(column["type"])
-            self._altered(f"ALTER COLUMN {quoted(column['name'])} TYPE {kind}")
+            self._altered(widening(column))
         if change.added:
-            added = ", ".join(f"{quoted(column['name'])} {type_name(column['type'])}" for column in change.added)
-            self._altered(f"ADD COLUMNS ({added})")
+            self._altered(adding(change.added))
 
     def _altered(self, how: str) -> None:
         retried(lambda: self._spark.sql(f"ALTER TABLE {self.name} {how}"))
