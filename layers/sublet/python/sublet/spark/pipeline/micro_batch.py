@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import permutations
@@ -80,8 +80,8 @@ class WriteBatch:
     the batch.
 
     offsets      the query's offset log
-    merged       the table with one row per key, if there is one. It is merged last, from all rows that fit: the same
-                 rows again change nothing
+    merged       the table with one row per key, if there is one. It is merged before `rejected` is written, from all
+                 rows that fit: the same rows again change nothing. So a batch that `rejected` holds is merged
     is_over      returns True once the run was asked to end: no more batches begin
     was_refused  True if a batch was refused for that reason
     """
@@ -120,13 +120,21 @@ class WriteBatch:
             kept += [
                 table.persist(StorageLevel.MEMORY_AND_DISK) for name, table in tables.items() if name not in OWN_TABLES
             ]
-            counted = self._sink.write(tables, Batch(batch, extent))
-            if self._merged is not None:
-                counted[MERGED] = self._merged.write(parsed(judged, payload=self._recipe.payload))
+            counted = self._write(tables, judged, Batch(batch, extent))
         finally:
             for frame in reversed(kept):
                 frame.unpersist()
         self._report(BatchDone(batch, counted, self._clock.steady() - began, passed_over, judged_twice))
+
+    def _write(self, tables: Mapping[str, DataFrame], judged: DataFrame, batch: Batch) -> dict[str, int]:
+        """Returns the rows written by table, `merged` last."""
+        if self._merged is None:
+            return self._sink.write(tables, batch)
+        first = {name: tables[name] for name in ("raw", "parsed")}
+        counted = self._sink.write(first, batch)
+        keys = self._merged.write(parsed(judged, payload=self._recipe.payload))
+        rest = {name: frame for name, frame in tables.items() if name not in first}
+        return {**counted, **self._sink.write(rest, batch), MERGED: keys}
 
     def _passed_over(self, extent: BatchExtent) -> frozenset[str]:
         """The shards of which `raw` has records that the tables made from it will not get."""
