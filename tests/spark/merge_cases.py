@@ -59,3 +59,18 @@ def assert_one_record_a_row(spark: SparkSession, output: str, sink: Sink, checkp
     case.write(OLD, [{"id": 1, "at": 1, "note": "a"}, {"id": 2, "at": 1, "note": "b"}, {"id": 3, "at": 9, "note": "c"}])
     case.write("id INT NOT NULL, at INT NOT NULL", [{"id": 1, "at": 2}, {"id": 3, "at": 2}, {"id": 4, "at": 2}])
     assert {row["id"]: row["note"] for row in rows()} == {1: None, 2: "b", 3: "c", 4: None}
+
+
+def assert_rewritten_by_todays_schema(
+    spark: SparkSession, output: str, sink: Sink, checkpoint: str, rows: Rows
+) -> None:
+    """A column that is added is filled, one that is dropped keeps its value, and an older record changes nothing."""
+    case = MergedCase(spark, output, sink, checkpoint)
+    given = [{"id": 1, "at": 1, "note": "a", "more": 5}, {"id": 1, "at": 2, "note": "b", "more": 6}]
+    case.write(OLD, [*given, {"id": 2, "at": 1, "note": "c", "more": 7}])
+    today = "id INT NOT NULL, at INT NOT NULL, more INT"
+    for records in (case.records.rows[:1], case.records.rows, case.records.rows):
+        case.write_again(today, records, again=True)
+    assert sorted((row["id"], row["note"], row["more"]) for row in rows()) == [(1, "b", 6), (2, "c", 7)]
+    case.write_again(today, case.records.rows[:2])
+    assert sorted((row["id"], row["note"], row["more"]) for row in rows()) == [(1, "b", 6), (2, "c", 7)]

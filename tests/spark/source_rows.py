@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -18,14 +19,14 @@ class Records:
     def __init__(self, spark: SparkSession, chance: Random) -> None:
         self._spark, self._chance, self.rows = spark, chance, list[dict[str, Any]]()
 
-    def add(self, data: list[str]) -> None:
-        for text in data:
+    def add(self, data: Sequence[str | bytes]) -> None:
+        for each in data:
             number = 95 + len(self.rows)
             shard = self._chance.randrange(2) if number < 300 else 2
             arrived = BEGAN + timedelta(hours=len(self.rows))
             self.rows.append(
                 {
-                    "data": text.encode(),
+                    "data": each if isinstance(each, bytes) else each.encode(),
                     "partitionKey": "key",
                     "explicitHashKey": None,
                     "sequenceNumber": str(number),

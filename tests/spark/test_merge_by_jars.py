@@ -19,7 +19,7 @@ from sublet.spark.pipeline.maintain_command import MaintainSettings
 from sublet.spark.pipeline.maintaining import maintain
 from sublet.spark.pipeline.merge import Merge
 from sublet.spark.pipeline.merge_rule import DELETED_AT, MERGED, MergeRule
-from sublet.spark.pipeline.merged_table import open_merged
+from sublet.spark.pipeline.merged_table import merged_table, open_merged
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.reparsing import IDENTITY, Reparsed, reparse
 from sublet.spark.pipeline.running import schema_of
@@ -35,7 +35,13 @@ from tests.spark.lake_session import (
     lake_session,
     skip_without_jars,
 )
-from tests.spark.merge_cases import assert_one_record_a_row, assert_spelled_as_in_the_table
+from tests.spark.merge_cases import (
+    OLD,
+    MergedCase,
+    assert_one_record_a_row,
+    assert_rewritten_by_todays_schema,
+    assert_spelled_as_in_the_table,
+)
 from tests.spark.order_changes import BEGAN, DELETE_WHEN, SCHEMA, change, latest_orders, orders_of
 from tests.spark.source_rows import Records
 
@@ -157,6 +163,36 @@ def test_columns_that_the_schema_drops_are_null_in_newer_rows_of_merged(
     spark: SparkSession, sink: Sink, output: str, tmp_path: Path
 ) -> None:
     assert_one_record_a_row(spark, output, sink, str(tmp_path), lambda: table(spark, output, sink, MERGED))
+
+
+def test_merged_row_is_written_again_by_todays_schema(
+    spark: SparkSession, sink: Sink, output: str, tmp_path: Path
+) -> None:
+    assert_rewritten_by_todays_schema(spark, output, sink, str(tmp_path), lambda: table(spark, output, sink, MERGED))
+
+
+def test_command_that_would_not_merge_is_refused_while_the_table_is_there(
+    spark: SparkSession, sink: Sink, output: str, tmp_path: Path
+) -> None:
+    given = ReparseSettings(
+        output=output, checkpoint=str(tmp_path), sink=sink, source=Source.RAW, schema=OLD, merge=None, spark={}
+    )
+    assert merged_table(spark, given, None) is None
+    MergedCase(spark, output, sink, str(tmp_path)).write(OLD, [{"id": 1, "at": 1}])
+    with pytest.raises(SettingsError, match=r"setting merge-key = None: .*remove or rename"):
+        merged_table(spark, given, schema_of(spark, OLD))
+    if sink is Sink.ICEBERG:
+        spark.sql(f"DROP TABLE {output}.{MERGED}")
+        assert merged_table(spark, given, schema_of(spark, OLD)) is None
+
+
+def test_nested_column_with_a_name_that_needs_quotes_is_added(spark: SparkSession, sink: Sink, output: str) -> None:
+    lake = open_lake(spark, output, sink)
+    lake.merge("orders", spark.sql("SELECT 1 AS id"), Merge(on=("id",)))
+    more = spark.sql("SELECT 2 AS id, named_struct('content-type', 'text') AS meta")
+    lake.merge("orders", more, Merge(on=("id",)))
+    found = {row["id"]: row["meta"] and row["meta"].asDict() for row in table(spark, output, sink, "orders")}
+    assert found == {1: None, 2: {"content-type": "text"}}
 
 
 def test_small_files_become_few(spark: SparkSession, sink: Sink, output: str) -> None:

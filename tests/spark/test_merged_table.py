@@ -22,7 +22,7 @@ from sublet.spark.pipeline.lake import open_lake
 from sublet.spark.pipeline.maintain_command import MaintainSettings
 from sublet.spark.pipeline.maintaining import maintain
 from sublet.spark.pipeline.merge_rule import MERGED, MergeRule
-from sublet.spark.pipeline.merged_table import check_condition, open_merged
+from sublet.spark.pipeline.merged_table import check_condition, merged_table, open_merged
 from sublet.spark.pipeline.running import run_pipeline, schema_of
 from sublet.spark.pipeline.settings import PipelineSettings, Sink, pipeline_settings
 from sublet.spark.pipeline.tally import PlainLines, RunTally
@@ -31,7 +31,13 @@ from sublet.system.clock import SystemClock
 from infra.local import EmbeddedAws
 from tests.exploring import explores
 from tests.spark.local_session import local_session
-from tests.spark.merge_cases import assert_one_record_a_row, assert_spelled_as_in_the_table
+from tests.spark.merge_cases import (
+    OLD,
+    MergedCase,
+    assert_one_record_a_row,
+    assert_rewritten_by_todays_schema,
+    assert_spelled_as_in_the_table,
+)
 from tests.spark.order_changes import DELETE_WHEN, SCHEMA, OrderStream, latest_orders, orders_of
 
 RULE = MergeRule(key=("id",), order_by=("updated_at",), delete_when=DELETE_WHEN)
@@ -164,6 +170,21 @@ def test_columns_that_the_schema_spells_otherwise_are_those_of_the_table(spark: 
 
 def test_columns_that_the_schema_drops_are_null_in_newer_rows_of_merged(spark: SparkSession, tmp_path: Path) -> None:
     assert_one_record_a_row(spark, str(tmp_path / "lake"), Sink.DELTA, str(tmp_path), lambda: rows(tmp_path, MERGED))
+
+
+def test_merged_row_is_written_again_by_todays_schema(spark: SparkSession, tmp_path: Path) -> None:
+    assert_rewritten_by_todays_schema(
+        spark, str(tmp_path / "lake"), Sink.DELTA, str(tmp_path), lambda: rows(tmp_path, MERGED)
+    )
+
+
+def test_run_that_would_not_merge_is_refused_while_the_table_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    MergedCase(spark, str(tmp_path / "lake"), Sink.DELTA, str(tmp_path)).write(OLD, [{"id": 1, "at": 1}])
+    for schema in (SCHEMA, None):
+        with pytest.raises(SettingsError, match=r"setting merge-key = None: .*remove or rename"):
+            run(spark, settings("orders", tmp_path, merge=None, schema=schema))
+    (tmp_path / "lake" / MERGED).rename(tmp_path / "lake" / "merged_before")
+    assert merged_table(spark, settings("orders", tmp_path, merge=None), schema_of(spark, SCHEMA)) is None
 
 
 def test_another_key_for_the_same_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:

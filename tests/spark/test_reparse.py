@@ -8,7 +8,9 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,13 +18,15 @@ from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
+from sublet.payloads.framing import for_confluent
 from sublet.spark.pipeline import reparsing
 from sublet.spark.pipeline.delta_tables import DeltaTables
-from sublet.spark.pipeline.judging import schema_version
+from sublet.spark.pipeline.judging import schema_version, with_arrival_date
 from sublet.spark.pipeline.lake import open_lake
 from sublet.spark.pipeline.layout import Batch
 from sublet.spark.pipeline.merge import Merge
 from sublet.spark.pipeline.merge_rule import MERGED, MergeRule
+from sublet.spark.pipeline.merged_table import MergedTable
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.reparsing import Reparsed, reparse
 from sublet.spark.pipeline.running import run_pipeline, schema_of
@@ -31,7 +35,9 @@ from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
+from tests.doubles.http_registry import served
 from tests.spark.local_session import local_session
+from tests.spark.source_rows import Records
 
 OLD = "id INT NOT NULL, at INT NOT NULL"
 NEW = "id INT NOT NULL, at INT NOT NULL, note STRING"
@@ -150,6 +156,10 @@ def dies_at(table: str, write_table: Callable[..., int], batch: int = 0) -> Call
     return write_one
 
 
+def dies(*_given: Any, **_more: Any) -> int:
+    raise Killed
+
+
 def test_rejected_shrinks_by_what_fits_today(
     spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +192,7 @@ def test_raw_fills_what_the_schema_adds(spark: SparkSession, stream: str, tmp_pa
     assert {row["id"]: row["note"] for row in rows(tmp_path, "parsed")} == {n: f"note {n}" for n in range(40)}
     assert ids(tmp_path, MERGED) == list(range(40))
     assert all("batch" not in row for row in rows(tmp_path, MERGED))
-    with pytest.raises(SettingsError, match="setting merge-key = None: as the pipeline has it"):
+    with pytest.raises(SettingsError, match="setting merge-key = None: as it was so far"):
         reparse(spark, again(tmp_path, NEW, Source.RAW), print)
     with pytest.raises(SettingsError, match=r"setting schema = 'parsed\.note'"):
         reparse(spark, again(tmp_path, NEW.replace("STRING", "INT"), Source.RAW, RULE), print)
@@ -269,3 +279,75 @@ def test_cut_batch_of_a_format_that_may_change_says_what_mends_it(
     assert any("parsed and rejected may both lack, or both have, records of " in line for line in said) == is_said
     assert_each_once(tmp_path)
     assert not any("reparse" in line for line in write(spark, stream, tmp_path, OLD, form=form))
+
+
+def test_batch_that_was_never_merged_is_named_and_reparse_merges_it(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut off before its merge, and then another worker has handled its records."""
+    shared: dict[str, Any] = {"application": stream, "leases": "hold", "failoverTime": "4s"}
+    with monkeypatch.context() as patch:
+        patch.setattr(MergedTable, "write", dies)
+        with pytest.raises(StreamingQueryException):
+            write(spark, stream, tmp_path, OLD, RULE, **shared)
+    assert (ids(tmp_path), (tmp_path / "lake" / "rejected").exists()) == (list(range(40)), False)
+    write(spark, stream, tmp_path / "other", OLD, **shared)
+    said = write(spark, stream, tmp_path, OLD, RULE, **shared)
+    assert any(line.startswith("parsed and rejected lack records of ") for line in said)
+    reparse(spark, again(tmp_path, OLD, Source.RAW, RULE), print)
+    assert ids(tmp_path, MERGED) == list(range(40))
+    assert_each_once(tmp_path)
+
+
+def test_batch_that_is_repeated_after_a_cut_is_merged(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cut off before its merge, with `raw` and `parsed` written, and then after it."""
+    for owner, name, dying in (
+        (MergedTable, "write", dies),
+        (DeltaTables, "_write", dies_at("rejected", DeltaTables._write)),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, dying)
+            with pytest.raises(StreamingQueryException):
+                write(spark, stream, tmp_path, OLD, RULE)
+        assert not (tmp_path / "lake" / "rejected").exists()
+    assert ids(tmp_path, MERGED) == list(range(40))
+    shutil.rmtree(tmp_path / "lake" / MERGED)
+    write(spark, stream, tmp_path, OLD, RULE)
+    assert ids(tmp_path, MERGED) == list(range(40)), "also what the other tables hold already"
+    assert_each_once(tmp_path)
+
+
+def framed_lake(spark: SparkSession, folder: Path) -> None:
+    """Three records in `raw`, each with a schema version of Confluent's registry."""
+    (folder / "lake" / "_checkpoint" / "commits").mkdir(parents=True)
+    (folder / "lake" / "_checkpoint" / "commits" / "0").write_text("v1\n{}")
+    records = Records(spark, Random(1))
+    records.add([for_confluent("7", b'{"id": %d, "at": 1}' % number) for number in range(3)])
+    raw = with_arrival_date(records.frame(records.rows)).selectExpr("*", "cast(0 as bigint) AS batch")
+    open_lake(spark, str(folder / "lake"), Sink.DELTA).merge(
+        "raw", raw, Merge(on=("sequenceNumber",)), ("arrivalDate",)
+    )
+
+
+def test_registry_that_lacks_the_versions_of_all_of_parsed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    framed_lake(spark, tmp_path)
+    given = again(tmp_path, OLD, Source.RAW)
+    with served({"/schemas/ids/7": (200, {"schema": "{}", "schemaType": "JSON"})}) as registry:
+        reparse(spark, replace(given, format=f"confluent:{registry.url}"), print)
+    assert ids(tmp_path) == [0, 1, 2]
+    with served({}) as registry, pytest.raises(SettingsError, match=r"setting format = .*no schema version of the rec"):
+        reparse(spark, replace(given, format=f"confluent:{registry.url}"), print)
+    assert ids(tmp_path) == [0, 1, 2]
+
+
+def test_reparse_asks_the_registry_of_its_region(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def payload_of(*_given: Any, region: str | None, **_more: Any) -> None:
+        raise Killed(region)
+
+    monkeypatch.setattr(reparsing, "payload_of", payload_of)
+    with pytest.raises(Killed, match="eu-north-1"):
+        reparse(spark, replace(again(tmp_path, OLD, Source.RAW), format="glue", region="eu-north-1"), print)

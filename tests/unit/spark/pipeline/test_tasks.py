@@ -34,7 +34,12 @@ def test_reparse_reads_rejected_unless_it_is_told_otherwise() -> None:
     assert (given.source, given.checkpoint, given.merge) == (Source.REJECTED, "lake/_checkpoint", None)
     merging = ("--from", "raw", "--merge-key", "a", "--order-by", "b")
     given = reparse_command.settings_of(parsed("reparse", *DELTA, "--schema", "a INT, b INT", *merging))
-    assert (given.source, given.merge) == (Source.RAW, MergeRule(key=("a",), order_by=("b",)))
+    assert (given.source, given.merge, given.region) == (Source.RAW, MergeRule(key=("a",), order_by=("b",)), None)
+
+
+def test_reparse_takes_the_region_of_the_registry() -> None:
+    glue = ("--schema", "a INT", "--format", "glue", "--region", "eu-north-1")
+    assert reparse_command.settings_of(parsed("reparse", *DELTA, *glue)).region == "eu-north-1"
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,7 @@ def test_reparse_reads_rejected_unless_it_is_told_otherwise() -> None:
             "setting checkpoint is required with iceberg",
         ),
         (("reparse", *DELTA, "--schema", "a INT", "--merge-key", "a"), "setting order-by is required"),
+        (("reparse", *DELTA, "--schema", "a INT", "--region", " "), "setting region = ' '"),
     ],
 )
 def test_wrong_values_are_refused_by_name(arguments: tuple[str, ...], says: str) -> None:

@@ -21,6 +21,9 @@ Decoder = Callable[[bytes], Any]
 
 ReadJson = Callable[[bytes], Any]
 
+NOT_IN_REGISTRY = "is not in the registry"
+"""What the reason says of a record whose schema version the registry does not have."""
+
 
 def decoder_of(
     form: PayloadFormat,
@@ -123,7 +126,7 @@ class SchemaVersions:
             except SchemaNotUsable as why:
                 raise PayloadUnreadable(f"schema version {framed.version} cannot be used: {why}") from None
             if schema is None:
-                raise PayloadUnreadable(f"schema version {framed.version} is not in the registry")
+                raise PayloadUnreadable(f"schema version {framed.version} {NOT_IN_REGISTRY}")
             reader = self._readers[framed.version] = self._reader_of(schema)
         return reader(framed.data)
 

@@ -57,11 +57,11 @@ def merge_sql(table: str, source: str, merge: Merge, columns: Sequence[str], of_
     return " ".join([head, *clauses])
 
 
-def is_later(expressions: Iterable[str]) -> str:
-    """SQL: whether `s` is later than `t` by the first expression in which they differ. An expression has `{row}` where
-    the row's name belongs. None of them may be null."""
+def is_later(expressions: Iterable[str], *, or_same: bool = False) -> str:
+    """SQL: whether `s` is later than `t` by the first expression in which they differ; `or_same` if there is none. An
+    expression has `{row}` where the row's name belongs. None of them may be null."""
     pairs = [(each.format(row="s"), each.format(row="t")) for each in expressions]
-    condition = "false"
+    condition = "true" if or_same else "false"
     for source, table in reversed(pairs):
         condition = f"{source} > {table} OR ({source} = {table} AND ({condition}))"
     return condition

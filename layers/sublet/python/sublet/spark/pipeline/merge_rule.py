@@ -40,8 +40,17 @@ class MergeRule:
     @property
     def update_if(self) -> str:
         """SQL: whether the source row is later than the table's."""
+        return is_later(self._version)
+
+    @property
+    def rewrite_if(self) -> str:
+        """SQL: whether the source row is later than the table's, or of the same record."""
+        return is_later(self._version, or_same=True)
+
+    @property
+    def _version(self) -> list[str]:
         own = (f"{{row}}.{quoted(name).replace('{', '{{').replace('}', '}}')}" for name in self.order_by)
-        return is_later([*own, *POSITION])
+        return [*own, *POSITION]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

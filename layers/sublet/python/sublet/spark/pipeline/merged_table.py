@@ -7,6 +7,8 @@ deletes leaves its row there as a tombstone, with the time of its arrival in `de
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +20,8 @@ from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.lake import Lake, open_lake
 from sublet.spark.pipeline.merge import Merge, quoted
 from sublet.spark.pipeline.merge_rule import DELETED_AT, MERGED, RULE, MergeRule, fitting, settled
-from sublet.spark.pipeline.settings import Sink
+from sublet.spark.pipeline.reparse_command import ReparseSettings
+from sublet.spark.pipeline.settings import PipelineSettings, Sink
 
 
 class MergedTable:
@@ -28,13 +31,15 @@ class MergedTable:
         self._lake, self._rule = lake, rule
         self._merge = Merge(on=rule.key, update_if=rule.update_if, clear_if=rule.update_if)
 
-    def write(self, parsed: DataFrame) -> int:
-        """Merges rows of the table `parsed`, and returns how many keys they have."""
+    def write(self, parsed: DataFrame, *, again: bool = False) -> int:
+        """Merges rows of the table `parsed`, and returns how many keys they have. `again`: a row of the same record is
+        written again, with what today's schema makes of it."""
         rows = latest(parsed, self._rule).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             keys = int(rows.count())
             if keys:
-                self._lake.merge(MERGED, rows, self._merge)
+                merge = replace(self._merge, update_if=self._rule.rewrite_if) if again else self._merge
+                self._lake.merge(MERGED, rows, merge)
         finally:
             rows.unpersist()
         return keys
@@ -50,6 +55,28 @@ def latest(parsed: DataFrame, rule: MergeRule) -> DataFrame:
     deletes = F.expr(f"({rule.delete_when})") if rule.delete_when is not None else F.lit(False)
     deleted_at = F.when(deletes, F.col("approximateArrivalTimestamp"))
     return grouped.select("latest.*").withColumn(DELETED_AT, deleted_at.cast("timestamp"))
+
+
+def merged_table(
+    spark: SparkSession, settings: PipelineSettings | ReparseSettings, schema: StructType | None
+) -> MergedTable | None:
+    """None without a rule. Raises SettingsError if there is a table that a rule made, which would lack records from now
+    on."""
+    output, checkpoint, sink = settings.output, settings.checkpoint, settings.sink
+    if settings.merge is not None and schema is not None:
+        return open_merged(spark, output=output, checkpoint=checkpoint, sink=sink, rule=settings.merge, schema=schema)
+    if SparkFiles(spark).exists(rule_file(output, checkpoint, sink)) and _is_there(spark, output, sink):
+        wanted = (
+            f"as it was so far, since the output has a table {MERGED}: to stop merging, remove or rename that table"
+        )
+        raise SettingsError("merge-key", None, wanted)
+    return None
+
+
+def _is_there(spark: SparkSession, output: str, sink: Sink) -> bool:
+    if sink is Sink.ICEBERG:
+        return bool(spark.catalog.tableExists(f"{output}.{MERGED}"))
+    return SparkFiles(spark).exists(f"{output}/{MERGED}/_delta_log")
 
 
 def open_merged(

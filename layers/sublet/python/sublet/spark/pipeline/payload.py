@@ -36,7 +36,12 @@ class Payload(NamedTuple):
         """Whether the same record may be judged otherwise later: a schema is registered, or the user's function is
         another one.
         """
-        return self.form.kind in (FormatKind.GLUE, FormatKind.CONFLUENT, FormatKind.CUSTOM)
+        return self.has_registry or self.form.kind is FormatKind.CUSTOM
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether a record names its schema version, which is in a registry."""
+        return self.form.kind in (FormatKind.GLUE, FormatKind.CONFLUENT)
 
 
 JSON_PAYLOAD = Payload()
@@ -65,7 +70,7 @@ def payload_decoder(schema: Mapping[str, Any], payload: Payload) -> Decoder:
 
 
 def _registry(payload: Payload) -> Any:
-    if payload.form.kind not in (FormatKind.GLUE, FormatKind.CONFLUENT):
+    if not payload.has_registry:
         return None
     from sublet.aws.schema_registries import registry_of
     from sublet.system.clock import SystemClock

@@ -49,6 +49,7 @@ class ReparseSettings:
     spark: Mapping[str, str]
     format: str | None = None
     strict: bool = False
+    region: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     as_there = parser.add_argument_group("as the pipeline has them")
     add_format(as_there)
+    as_there.add_argument(
+        "--region",
+        metavar="REGION",
+        help="of Glue's schema registry, as --option region= of the pipeline (default: boto3's own, on the executors)",
+    )
     add_merge(as_there)
     add_conf(parser)
 
@@ -86,6 +92,8 @@ def settings_of(arguments: argparse.Namespace) -> ReparseSettings:
     if sink is Sink.ICEBERG and arguments.checkpoint is None:
         raise SettingsError("checkpoint", None, "required with iceberg: the pipeline's own")
     check_format(arguments.format, arguments.schema, one_row="reparse")
+    if arguments.region is not None and not arguments.region.strip():
+        raise SettingsError("region", arguments.region, "a region, such as eu-west-1")
     return ReparseSettings(
         output=output,
         checkpoint=(arguments.checkpoint or f"{output}/{CHECKPOINT}").rstrip("/"),
@@ -96,4 +104,5 @@ def settings_of(arguments: argparse.Namespace) -> ReparseSettings:
         spark=pairs("conf", arguments.conf),
         format=arguments.format,
         strict=arguments.strict,
+        region=arguments.region,
     )

@@ -18,14 +18,16 @@ from pyspark.sql.types import StructType
 
 from sublet.decisions.plurals import counted
 from sublet.errors import SettingsError
+from sublet.payloads.decoding import NOT_IN_REGISTRY
+from sublet.settings.payload_format import FormatKind
 from sublet.spark.pipeline.adoption import committed_batch
 from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import ARRIVAL_DATE, judge, parsed, rejected
 from sublet.spark.pipeline.lake import Lake, open_lake
 from sublet.spark.pipeline.merge import ALWAYS, Merge
-from sublet.spark.pipeline.merge_rule import MERGED
-from sublet.spark.pipeline.merged_table import MergedTable, open_merged, rule_file
+from sublet.spark.pipeline.merged_table import MergedTable, merged_table
+from sublet.spark.pipeline.parsing import REASON
 from sublet.spark.pipeline.payload import Payload
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.running import payload_of, schema_of
@@ -65,16 +67,16 @@ def reparse_in_this_process(settings: ReparseSettings) -> int:
 
 
 def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Reparsed:
-    """Raises SettingsError before anything is changed."""
+    """Raises SettingsError before anything is changed; of a registry, before anything of the arrival date is."""
     schema = schema_of(spark, settings.schema)
     check_sink(schema, settings.sink)
-    payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict)
+    payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict, region=settings.region)
     lake = open_lake(spark, settings.output, settings.sink)
     names = lake.names()
     if "raw" not in names:
         raise SettingsError("output", settings.output, f"it has no {settings.sink} table raw")
     lake.check_columns("parsed", schema)
-    merged = _merged(spark, settings, schema, names)
+    merged = merged_table(spark, settings, schema)
     last = committed_batch(SparkFiles(spark), settings.checkpoint)
     if last < 0:
         raise SettingsError("checkpoint", settings.checkpoint, "the pipeline's own, with a committed batch")
@@ -82,7 +84,7 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
     done, left = Reparsed(), 0
     for day in lake.days(settings.source) if settings.source in names else ():
         left += lake.read(settings.source, day).where(~is_whole).count()
-        found = _Day(lake, settings.source, day, merged).reparse(schema, payload, is_whole)
+        found = _Day(lake, settings, day, merged).reparse(schema, payload, is_whole)
         report(f"{day}: {found.fit:,} fit, {found.misfit:,} do not")
         done += found
     if left:
@@ -113,26 +115,12 @@ def _is_whole(spark: SparkSession, settings: ReparseSettings, last: int) -> Colu
     return whole | F.coalesce(~is_beyond(passed), by_number)
 
 
-def _merged(spark: SparkSession, settings: ReparseSettings, schema: StructType, names: list[str]) -> MergedTable | None:
-    if settings.merge is None:
-        if MERGED in names and SparkFiles(spark).exists(rule_file(settings.output, settings.checkpoint, settings.sink)):
-            raise SettingsError("merge-key", None, f"as the pipeline has it: the output has a table {MERGED}")
-        return None
-    return open_merged(
-        spark,
-        output=settings.output,
-        checkpoint=settings.checkpoint,
-        sink=settings.sink,
-        rule=settings.merge,
-        schema=schema,
-    )
-
-
 class _Day:
     """The records of one arrival date."""
 
-    def __init__(self, lake: Lake, source: Source, day: date, merged: MergedTable | None) -> None:
-        self._lake, self._source, self._day, self._merged = lake, source, day, merged
+    def __init__(self, lake: Lake, settings: ReparseSettings, day: date, merged: MergedTable | None) -> None:
+        self._lake, self._settings, self._day, self._merged = lake, settings, day, merged
+        self._source = settings.source
 
     def reparse(self, schema: StructType, payload: Payload, is_whole: Column) -> Reparsed:
         rows = self._lake.read(self._source, self._day).where(is_whole)
@@ -142,6 +130,8 @@ class _Day:
         try:
             fits, misfits = parsed(judged, also=own), rejected(judged, schema, also=own)
             counts = Reparsed(fits.count(), misfits.count())
+            if payload.has_registry and not counts.fit:
+                self._refuse_another_registry(misfits, payload, is_whole)
             if counts.fit:
                 self._add_to_parsed(fits, own)
             if counts.misfit:
@@ -150,13 +140,27 @@ class _Day:
             judged.unpersist()
         return counts
 
+    def _refuse_another_registry(self, misfits: DataFrame, payload: Payload, is_whole: Column) -> None:
+        """Raises SettingsError if the registry lacks the versions of as many records as `parsed` has: they were found
+        once, so it is another registry. `misfits`: all records of the day."""
+        if self._source is not Source.RAW or "parsed" not in self._lake.names():
+            return
+        before = self._lake.read("parsed", self._day).where(is_whole).count()
+        if 0 < before <= misfits.where(F.col(REASON).contains(NOT_IN_REGISTRY)).count():
+            wanted = (
+                f"the pipeline's: this registry has no schema version of the records of {self._day}, which parsed has"
+            )
+            if payload.form.kind is FormatKind.GLUE:
+                raise SettingsError("region", self._settings.region, wanted)
+            raise SettingsError("format", self._settings.format, wanted)
+
     def _add_to_parsed(self, fits: DataFrame, own: list[str]) -> None:
         """From `raw`, a record that is in `parsed` is replaced by what today's schema makes of it; in a column that the
         schema no longer has, it keeps its value. `own`: the columns of `fits` that `merged` does not have."""
         update = ALWAYS if self._source is Source.RAW else None
         self._lake.merge("parsed", fits, Merge(on=IDENTITY, update_if=update), PARTITIONS)
         if self._merged is not None:
-            self._merged.write(fits.drop(*own))
+            self._merged.write(fits.drop(*own), again=True)
         self._lake.merge("rejected", fits.select(*IDENTITY), Merge(on=IDENTITY, insert=False, delete=True))
 
     def _add_to_rejected(self, misfits: DataFrame) -> None:

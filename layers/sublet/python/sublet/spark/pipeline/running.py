@@ -26,7 +26,7 @@ from sublet.spark.pipeline.avro_columns import columns_of_avro
 from sublet.spark.pipeline.batch_extent import OffsetLog
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import check_schema
-from sublet.spark.pipeline.merged_table import MergedTable, open_merged
+from sublet.spark.pipeline.merged_table import merged_table
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.payload import Payload, payload_decoder
 from sublet.spark.pipeline.session import cause_of, display_for, session
@@ -121,19 +121,6 @@ def run_pipeline(
             raise
     finally:
         query.stop()
-
-
-def merged_table(spark: SparkSession, settings: PipelineSettings, schema: StructType | None) -> MergedTable | None:
-    if settings.merge is None or schema is None:
-        return None
-    return open_merged(
-        spark,
-        output=settings.output,
-        checkpoint=settings.checkpoint,
-        sink=settings.sink,
-        rule=settings.merge,
-        schema=schema,
-    )
 
 
 def start(spark: SparkSession, settings: PipelineSettings, write: WriteBatch) -> StreamingQuery:
