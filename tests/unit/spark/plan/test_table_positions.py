@@ -221,6 +221,35 @@ def test_recreated_stream_is_another_although_its_shards_have_the_same_names() -
     assert after.created == {"orders": to_millis(CREATED + timedelta(days=1))}
 
 
+def test_checkpoint_from_before_a_stream_was_recreated_moves_nothing_of_the_new_one() -> None:
+    """The earlier stream is gone, so that nothing of it can come, and the batch goes on with the other streams."""
+
+    def of(created: datetime, name: str, /, **shards: Position) -> StreamOffset:
+        identity = StreamIdentity(f"arn:aws:kinesis:us-east-1:123456789012:stream/{name}", created)
+        return StreamOffset(name, identity, {each: ShardOffset(at) for each, at in shards.items()})
+
+    recreated = CREATED + timedelta(days=1)
+    keys = [StreamKey("123456789012", name, 1) for name in ("orders", "returns")]
+
+    def both(orders: StreamOffset, returns: int) -> Offset:
+        return Offset(dict(zip(keys, (orders, of(CREATED, "returns", r=ReadTo(str(returns)))), strict=True)))
+
+    later = of(recreated, "orders", a=Ended(), b=ReadTo("900"))
+    table = TablePositions().advanced(bounded(BatchExtent(), None, both(later, 5)))
+    before = both(of(CREATED, "orders", a=Ended(), b=Ended(), c=ReadTo("10")), 5)
+    after = both(of(CREATED, "orders", a=Ended(), b=Ended(), c=ReadTo("20"), d=Unread()), 7)
+    for start in (before, Offset({keys[1]: before.streams[keys[1]]})):
+        batch = bounded(extent(), start, after)
+        assert table.gap(batch) is None
+        moved = table.advanced(batch)
+        assert {name: str(held.checkpoint) for name, held in moved.shards.items()} == {
+            "orders/b": "900",
+            "returns/r": "7",
+        }
+        assert moved.ended == table.ended
+        assert moved.created == table.created
+
+
 def test_shard_is_forgotten_when_no_retention_reaches_back_to_it() -> None:
     old = held(a=5, b=6)
     end = offset(a=ReadTo("5"), c=ReadTo("9"))

@@ -8,9 +8,9 @@ batch what is beyond them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
@@ -94,6 +94,7 @@ class TablePositions:
 
     def advanced(self, extent: BatchExtent) -> TablePositions:
         """The positions after the batch; `self` if it moves none of them."""
+        extent = self._of_later_streams(extent)
         now = max((shard.arrived for shard in extent.shards.values()), default=0)
         now = max(now, max((held.arrived for held in self.shards.values()), default=0))
         reached = {name: Reached(shard.last, shard.arrived) for name, shard in extent.shards.items()}
@@ -111,7 +112,7 @@ class TablePositions:
         }
         shards = {**kept, **moved}
         ended = None if extent.ended is None else extent.ended | ((self.ended or frozenset()) & shards.keys())
-        streams = {name.partition("/")[0] for name in shards}
+        streams = {_stream_of(name) for name in shards}
         created = {name: at for name, at in self.created.items() if name in streams}
         return TablePositions(shards, {**created, **extent.created}, ended, extent.judged_by)
 
@@ -130,7 +131,7 @@ class TablePositions:
     def gap(self, extent: BatchExtent) -> str | None:
         """The shard of which the batch does not begin where the table ends. None if there is none, or if nothing is
         known: the table is new, or the checkpoint cannot be read."""
-        held = self._of_todays_streams(extent)
+        held, extent = self._of_todays_streams(extent), self._of_later_streams(extent)
         if not held or extent.begins is None:
             return None
         ahead = [name for name, begin in extent.begins.items() if name not in held or begin > held[name].checkpoint]
@@ -145,6 +146,7 @@ class TablePositions:
         if not extent.is_shared:
             return []
         held, theirs = self._of_todays_streams(extent), fuller._of_todays_streams(extent)
+        extent = fuller._of_later_streams(extent)
         found = []
         for name, end in (extent.ends or {}).items():
             if name not in theirs or not end >= theirs[name].checkpoint:
@@ -171,8 +173,25 @@ class TablePositions:
 
     def _of_todays_streams(self, extent: BatchExtent) -> dict[str, Reached]:
         """Without the shards of a stream that was deleted and created again under its name."""
-        gone = {name for name, at in extent.created.items() if self.created.get(name, at) != at}
-        return {name: held for name, held in self.shards.items() if name.partition("/")[0] not in gone}
+        gone = {name for name, at in extent.created.items() if self.created.get(name, at) < at}
+        return {name: held for name, held in self.shards.items() if _stream_of(name) not in gone}
+
+    def _of_later_streams(self, extent: BatchExtent) -> BatchExtent:
+        """The batch without what it says of streams of which this table holds a later one of the same name: a
+        checkpoint was put back from before that. No record of the earlier one can be read any more."""
+        gone = {name for name, at in extent.created.items() if self.created.get(name, at) > at}
+        if not gone:
+            return extent
+        ours = frozenset(name for name in self.ended or () if _stream_of(name) in gone)
+        return replace(
+            extent,
+            begins=None if extent.begins is None else _without(gone, extent.begins),
+            ends=None if extent.ends is None else _without(gone, extent.ends),
+            created={name: at for name, at in extent.created.items() if name not in gone},
+            begins_ended=None if extent.begins_ended is None else _outside_of(gone, extent.begins_ended),
+            ended=None if extent.ended is None else _outside_of(gone, extent.ended) | ours,
+            starts=_without(gone, extent.starts),
+        )
 
     def to_value(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -196,6 +215,21 @@ class TablePositions:
 NOTHING = Checkpoint("0")
 """Before every record."""
 
+T = TypeVar("T")
+
+
+def _stream_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _outside_of(streams: Collection[str], shards: Iterable[str]) -> frozenset[str]:
+    """The shards that are of none of these streams."""
+    return frozenset(name for name in shards if _stream_of(name) not in streams)
+
+
+def _without(streams: Collection[str], shards: Mapping[str, T]) -> dict[str, T]:
+    return {name: shards[name] for name in _outside_of(streams, shards)}
+
 
 def held_by_all(tables: Sequence[TablePositions]) -> dict[str, str]:
     """How far all of the tables hold each shard, as `unwritten` takes it: what is beyond may come yet."""
@@ -210,8 +244,8 @@ def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached
     is compared with the rest of its stream."""
     if isinstance(start, ReadTo):
         return name in held and _begin(start) > held[name].checkpoint
-    stream = name.partition("/")[0]
-    ours = [held[name]] if name in held else [at for other, at in held.items() if other.partition("/")[0] == stream]
+    stream = _stream_of(name)
+    ours = [held[name]] if name in held else [at for other, at in held.items() if _stream_of(other) == stream]
     arrived = max((at.arrived for at in ours), default=0)
     return start.at is not None and 0 < arrived < to_millis(start.at)
 
