@@ -64,6 +64,7 @@ def spark(embedded_aws: EmbeddedAws, warehouse: Path) -> Iterator[SparkSession]:
         "spark.sql.extensions": f"{ICEBERG_EXTENSIONS},{DELTA_EXTENSIONS}",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
         "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM makes as many tasks: 10,000
         "spark.sql.session.timeZone": "UTC",
     }
     with lake_session(embedded_aws, conf) as session:
