@@ -1,6 +1,6 @@
 """Alert rules for Prometheus, over what `/metrics` of a process and `sublet exporter` show.
 
-Like the alarms for CloudWatch: what stands still, what is refused, what is lost; each rule says what to do. The names
+Like the alarms for CloudWatch: what is stalled, what is refused, what is lost; each rule says what to do. The names
 are those of `metric_names`, and labels say which application, stream and shard it is.
 """
 
