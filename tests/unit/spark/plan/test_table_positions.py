@@ -76,7 +76,7 @@ def test_end_of_a_batch_counts_also_without_rows() -> None:
     """The last record of a range may be one that is dropped, and then the next batch begins after it."""
     end = offset(a=ReadTo("9"), b=ReadTo("7", last_sub_sequence_number=4), c=Unread(), d=Ended())
     moved = held(a=5).advanced(bounded(extent(a=(6, 8)), None, end))
-    assert at(moved) == {"a": "9", "b": "7:4"}
+    assert at(moved) == {"a": "9", "b": "7:4", "d": "0"}
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,22 @@ def test_end_of_a_shard_that_the_table_does_not_hold_is_a_gap() -> None:
     assert TablePositions.from_value(ended.to_value()).gap(bounded(extent(b=(8, 9)), skipped, then)) is None
     assert ended.advanced(bounded(extent(), offset(a=ReadTo("5")), skipped)) is ended
     assert held(a=5).gap(bounded(extent(b=(8, 9)), skipped, then)) is None, "of an earlier version"
+
+
+def test_end_of_a_shard_without_records_is_known_after_the_checkpoint_was_emptied() -> None:
+    """Else a checkpoint that is put back from before, which names the shard, would be refused as ahead."""
+    before = offset(a=ReadTo("5"), empty=Ended())
+    table = held(a=1).advanced(bounded(extent(a=(2, 5)), None, before))
+    emptied = table.advanced(bounded(extent(a=(6, 7), b=(1, 1)), None, offset(a=ReadTo("7"), b=ReadTo("1"))))
+    again = TablePositions.from_value(emptied.to_value())
+    assert again.gap(bounded(extent(a=(6, 9)), before, offset(a=ReadTo("9"), empty=Ended()))) is None
+    assert held_by_all([again]) == {"orders/a": "7", "orders/b": "1", "orders/empty": "0"}
+
+
+def test_shard_that_ended_without_records_is_passed_over_by_none() -> None:
+    raw = held(a=1).advanced(bounded(extent(a=(2, 5)), None, offset(a=ReadTo("5"), empty=Ended())))
+    repeated = replace(extent(a=(2, 5)), ends={"orders/empty": Checkpoint("9"), "orders/a": Checkpoint("5")})
+    assert held(a=1).passed_over(raw, replace(repeated, is_shared=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -243,6 +259,7 @@ def test_checkpoint_from_before_a_stream_was_recreated_moves_nothing_of_the_new_
         assert table.gap(batch) is None
         moved = table.advanced(batch)
         assert {name: str(held.checkpoint) for name, held in moved.shards.items()} == {
+            "orders/a": "0",
             "orders/b": "900",
             "returns/r": "7",
         }

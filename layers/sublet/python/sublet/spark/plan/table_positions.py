@@ -35,7 +35,8 @@ KEPT_MILLIS = 400 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Everything of a shard is held up to `checkpoint`. `arrived`: about when that record arrived, in milliseconds."""
+    """Everything of a shard is held up to `checkpoint`, which is NOTHING of a shard that ended without a record.
+    `arrived`: about when that record arrived, or the shard ended, in milliseconds."""
 
     checkpoint: Checkpoint
     arrived: int = 0
@@ -111,7 +112,11 @@ class TablePositions:
             if name in (extent.ends or reached) or shard.arrived > now - KEPT_MILLIS
         }
         shards = {**kept, **moved}
-        ended = None if extent.ended is None else extent.ended | ((self.ended or frozenset()) & shards.keys())
+        ended = None
+        if extent.ended is not None:
+            ended = extent.ended | ((self.ended or frozenset()) & shards.keys())
+            # A shard that had no record is known to have ended for as long as the others.
+            shards |= {name: Reached(NOTHING, now) for name in ended - shards.keys()}
         streams = {_stream_of(name) for name in shards}
         created = {name: at for name, at in self.created.items() if name in streams}
         return TablePositions(shards, {**created, **extent.created}, ended, extent.judged_by)
@@ -149,7 +154,7 @@ class TablePositions:
         extent = fuller._of_later_streams(extent)
         found = []
         for name, end in (extent.ends or {}).items():
-            if name not in theirs or not end >= theirs[name].checkpoint:
+            if name not in theirs or theirs[name].checkpoint == NOTHING or not end >= theirs[name].checkpoint:
                 continue
             lacks = name not in held or held[name].checkpoint < theirs[name].checkpoint
             rows = extent.shards.get(name)
@@ -243,7 +248,7 @@ def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached
     checkpoint, and the start position leaves out what came meanwhile. A shard that the table does not know either
     is compared with the rest of its stream."""
     if isinstance(start, ReadTo):
-        return name in held and _begin(start) > held[name].checkpoint
+        return name in held and held[name].checkpoint != NOTHING and _begin(start) > held[name].checkpoint
     stream = _stream_of(name)
     ours = [held[name]] if name in held else [at for other, at in held.items() if _stream_of(other) == stream]
     arrived = max((at.arrived for at in ours), default=0)
