@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections import defaultdict, deque
@@ -17,11 +19,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP reply. `body` None: the connection is closed without one; `is_cut`: it is closed in the middle of it."""
+    """One HTTP reply. `body` None: the connection is closed without one; `is_cut`: it is closed in the middle of it;
+    `is_reset`: it breaks there."""
 
     status: int
     body: Json | None
     is_cut: bool = False
+    is_reset: bool = False
 
 
 HANG_UP = Reply(0, None)
@@ -29,6 +33,10 @@ HANG_UP = Reply(0, None)
 
 def cut(body: Json) -> Reply:
     return Reply(200, body, is_cut=True)
+
+
+def reset(body: Json) -> Reply:
+    return Reply(200, body, is_reset=True)
 
 
 def error(code: str, message: str = "said so", status: int = 400) -> Reply:
@@ -78,8 +86,11 @@ def scripted_service(service: ScriptedService | None = None) -> Iterator[Scripte
             self.send_header("Content-Type", "application/x-amz-json-1.1")
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
-            self.close_connection = reply.is_cut
-            self.wfile.write(payload[: len(payload) // 2] if reply.is_cut else payload)
+            self.close_connection = is_broken = reply.is_cut or reply.is_reset
+            self.wfile.write(payload[: len(payload) // 2] if is_broken else payload)
+            if reply.is_reset:
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return super().date_time_string(answering.dated if timestamp is None else timestamp)

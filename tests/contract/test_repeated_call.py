@@ -27,7 +27,7 @@ from sublet.protocol.lease_writes import heartbeat
 from sublet.protocol.records import GetRecordsReply
 from sublet.settings import Settings
 
-from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, cut, error
+from tests.contract.scripted_service import HANG_UP, Json, Reply, ScriptedService, cut, error, reset
 
 POLLED: Json = {"Records": [], "NextShardIterator": "next" * 20, "MillisBehindLatest": 0}
 LEASE = Lease(
@@ -142,6 +142,7 @@ def kind(came: object) -> object:
         (error("ExpiredIteratorException"), PollRefusal.ITERATOR_EXPIRED),
         (error("InternalFailure", status=500), Unanswered),
         (cut(POLLED), Unanswered),
+        (reset(POLLED), Unanswered),
         (HANG_UP, Unanswered),
         (error("AccessDeniedException"), StreamAccessDenied),
     ],

@@ -57,7 +57,7 @@ def asked_by(distributions: Distributions, folder: Path, pins: str) -> str:
     python = environment_with(
         distributions.wheel,
         folder / "venv",
-        more=("pytest", "pytest-timeout", "hypothesis", "moto"),
+        more=("pytest", "pytest-timeout", "hypothesis", "moto", "opentelemetry-proto"),
         locked=pinned,
     )
     contracts = [f"tests/contract/test_{test}" for test in TESTS]

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from sublet.protocol.aggregation import aggregate, deaggregate
 from sublet.protocol.hash_keys import keys_inside
-from sublet.protocol.kpl_format import write_aggregate
+from sublet.protocol.kpl_format import MAGIC, write_aggregate
 from sublet.protocol.records import StreamRecord
 from sublet.protocol.shard import FULL_RANGE, HashKeyRange
 from sublet.protocol.stream_identity import StreamIdentity
@@ -78,7 +78,8 @@ def test_rows_agree_with_deaggregate(hash_key_range: HashKeyRange | None, seed: 
 def test_rows_of_plain_records_alone_agree_too() -> None:
     """They take a path of their own. Data that only begins like an aggregate does not."""
     looks_like_one = aggregate([("k", None, b"data")])[:-1]
-    for data in ([b"", b"one", b"\xff\x00", b"one"], [b"one", looks_like_one]):
+    begun = [MAGIC[:1], MAGIC[:2], MAGIC[2:] + bytes(20), b"", b"x" + MAGIC, MAGIC[:3]]
+    for data in ([b"", b"one", b"\xff\x00", b"one"], [b"one", looks_like_one], begun):
         records = [
             StreamRecord(str(10**60 + n), each, f"key-{n % 2}", NOW + timedelta(milliseconds=n))
             for n, each in enumerate(data)
@@ -97,6 +98,15 @@ def test_rows_of_plain_records_alone_agree_too() -> None:
             }
             for r in records
         ]
+
+
+def test_one_aggregate_among_plain_records_is_expanded_wherever_it_is() -> None:
+    for place in range(4):
+        data = [b"", MAGIC[:1], b"plain"]
+        data.insert(place, aggregate([("k", None, b"one"), ("k", None, b"two")]))
+        records = [StreamRecord(str(10**60 + n), each, "k", NOW) for n, each in enumerate(data)]
+        [batch] = Rows("orders", "shardId-0", StrayFilter(None, Placement())).batches(records)
+        assert batch.column("data").to_pylist() == [*data[:place], b"one", b"two", *data[place + 1 :]]
 
 
 def test_batches_are_of_a_size_that_a_cache_holds_and_never_empty() -> None:

@@ -5,11 +5,11 @@ A row costs no Python object except its data. Partition keys become text once pe
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import attrgetter, methodcaller
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ _data_of = attrgetter("data")
 _key_of = attrgetter("partition_key")
 _number_of = attrgetter("sequence_number")
 _arrival_of = attrgetter("approximate_arrival_timestamp")
-_may_be_aggregate = methodcaller("startswith", MAGIC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -69,10 +69,8 @@ class Rows:
         after, up_to  a stream record's sequence number with a sub-sequence number: of that record, only the user
                       records after the number of `after`, and up to that of `up_to`
         """
-        for some in _portions(records):
-            data = list(map(_data_of, some))
-            is_plain = not any(map(_may_be_aggregate, data))
-            batch = self._plain_batch(some, data) if is_plain else self._batch(some)
+        for some, data in _portions(records):
+            batch = self._batch(some) if data.may_have_aggregates() else self._plain_batch(some, data)
             if after is not None:
                 batch = _cut(batch, after[0], lambda sub: sub > after[1])
             if up_to is not None:
@@ -80,11 +78,11 @@ class Rows:
             if batch.num_rows:
                 yield batch
 
-    def _plain_batch(self, records: Sequence[StreamRecord], data: Sequence[bytes]) -> pa.RecordBatch:
+    def _plain_batch(self, records: Sequence[StreamRecord], data: _BinaryColumn) -> pa.RecordBatch:
         """Does the same as `_batch` in half the time, for records without aggregates, which are a row each."""
         rows = len(records)
         arrays = [
-            _binary(data),
+            data.array(),
             pa.array(list(map(_key_of, records)), pa.string()),
             pa.nulls(rows, pa.string()),
             _numbers(records),
@@ -109,16 +107,17 @@ class Rows:
         return columns.batch(records, self.shard_id, self.stream)
 
 
-def _portions(records: Sequence[StreamRecord]) -> Iterator[Sequence[StreamRecord]]:
+def _portions(records: Sequence[StreamRecord]) -> Iterator[tuple[Sequence[StreamRecord], _BinaryColumn]]:
     """Cuts the records into portions of at most BATCH_BYTES of data. Each has at least one record, even if that is
     larger.
     """
-    ends = list(accumulate(map(len, map(_data_of, records)), initial=0))
+    data = list(map(_data_of, records))
+    ends = _ends(data)
     first = 0
     while first < len(records):
-        fits = bisect_right(ends, ends[first] + BATCH_BYTES) - 1
+        fits = int(ends.searchsorted(ends[first] + BATCH_BYTES, "right")) - 1
         last = max(fits, first + 1)
-        yield records[first:last]
+        yield records[first:last], _BinaryColumn.of(data[first:last], ends[first : last + 1] - ends[first])
         first = last
 
 
@@ -166,7 +165,7 @@ class _Columns:
         first_row_of = (np.cumsum(counts) - counts)[record_of]
         key_of = np.array(self.key_indexes, np.int64) + np.array(self.first_keys, np.int64)[record_of]
         arrays = [
-            _binary(self.data),
+            _BinaryColumn.of(self.data, _ends(self.data)).array(),
             pa.array(self.keys, pa.string()).take(pa.array(key_of)),
             self._explicit_hash_keys(),
             _numbers(records).take(pa.array(record_of)),
@@ -192,14 +191,40 @@ def _numbers(records: Sequence[StreamRecord]) -> pa.Array:
 
 
 def _arrivals(records: Sequence[StreamRecord]) -> pa.Array:
-    return pa.array(list(map(_arrival_of, records)), pa.timestamp("us", tz="UTC"))
+    """Does the same as pa.array of the times, in a third of the time."""
+    since = pa.array(list(map(_EPOCH.__rsub__, map(_arrival_of, records))), pa.duration("us"))
+    return since.view(pa.timestamp("us", tz="UTC"))
 
 
-def _binary(values: Sequence[bytes]) -> pa.Array:
-    """Does the same as pa.array, in half the time."""
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
+def _ends(values: Sequence[bytes]) -> np.ndarray:
+    """Where each value begins and ends if they are joined."""
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
+    return ends
+
+
+class _BinaryColumn(NamedTuple):
+    """Arrow's layout of a column of bytes: value n is `joined[ends[n]:ends[n + 1]]`. Making it takes half the time of
+    pa.array."""
+
+    ends: np.ndarray
+    joined: bytes
+
+    @classmethod
+    def of(cls, values: Sequence[bytes], ends: np.ndarray) -> _BinaryColumn:
+        return cls(ends.astype(np.int32), b"".join(values))
+
+    def may_have_aggregates(self) -> bool:
+        """Whether a value begins as KPL's aggregates do. So few others share its first byte that each is looked at."""
+        all_bytes = np.frombuffer(self.joined, np.uint8)
+        starts = self.ends[:-1][np.diff(self.ends) >= len(MAGIC)]
+        alike = starts[all_bytes[starts] == MAGIC[0]]
+        return any(self.joined.startswith(MAGIC, start) for start in alike.tolist())
+
+    def array(self) -> pa.Array:
+        return pa.Array.from_buffers(
+            pa.binary(), len(self.ends) - 1, [None, pa.py_buffer(self.ends), pa.py_buffer(self.joined)]
+        )
 
 
 def _cut(batch: pa.RecordBatch, sequence_number: str, keep: Callable[[np.ndarray], np.ndarray]) -> pa.RecordBatch:
