@@ -56,7 +56,7 @@ class LeaseKeeping(Protocol):
 
     def planned(self, end: Offset) -> None: ...
 
-    def has_settled(self) -> bool: ...
+    def unsettled(self) -> frozenset[str]: ...
 
     def placement_of(self, stream: StreamKey | None) -> Placement: ...
 
@@ -135,12 +135,12 @@ class Keeper:
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if row is not None}
 
-    def has_settled(self) -> bool:
-        """Takes the available leases. True once every lease is known to be ours or to have a live owner. Raises what
-        `held` raises."""
+    def unsettled(self) -> frozenset[str]:
+        """Takes the available leases. Returns the keys of those that may become ours at any moment; the others are
+        ours, have a live owner, or wait for a parent. Raises what `held` raises."""
         self._asked_at = self.ports.clock.steady()
         self._look()
-        return not self._taker.undecided
+        return self._taker.open_to_us
 
     def placement_of(self, stream: StreamKey | None) -> Placement:
         """The stream's placement at the last look, described by this query or another process of the application.

@@ -95,8 +95,8 @@ class KeeperThread:
     def planned(self, end: Offset) -> None:
         self._ask(partial(self._keeper.planned, end))
 
-    def has_settled(self) -> bool:
-        return self._ask(self._keeper.has_settled)
+    def unsettled(self) -> frozenset[str]:
+        return self._ask(self._keeper.unsettled)
 
     def placement_of(self, stream: StreamKey | None) -> Placement:
         return self._keeper.placement_of(stream)

@@ -5,7 +5,7 @@ It takes free or expired leases, up to its fair share beside other live workers,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ from sublet.engine.manager.several_streams import StreamWatch
 from sublet.engine.manager.worker_reports import make_reports, stop_reporting
 from sublet.errors import DataGap
 from sublet.ports import Ports
-from sublet.protocol.lease import Lease, LeaseScan
+from sublet.protocol.lease import Lease, LeaseScan, MalformedRow
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
 from sublet.reading.several_streams import ports_of_stream, settings_of_stream
@@ -52,6 +52,8 @@ class LeaseTaker:
     """Looks for leases and takes them. `holder` is this keeper's unique name; the worker id is the same in every run.
 
     undecided    keys of leases whose owner is not yet known to be alive or dead
+    open_to_us   keys of leases that may become ours at any moment: free, as one is that is left to another worker's
+                 fair share, or undecided
     has_looked   True after the first look, with its leases taken
     placements   each stream's placement at the last look; None: that of the only one
     left         keys of held leases whose stream is gone or is no longer named by the query
@@ -65,6 +67,7 @@ class LeaseTaker:
     fail_on_data_loss: bool
     watch: ControlWatch
     undecided: frozenset[str] = frozenset()
+    open_to_us: frozenset[str] = frozenset()
     has_looked: bool = False
     placements: dict[StreamKey | None, Placement] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
@@ -135,7 +138,9 @@ class LeaseTaker:
         make_reports(plan.reports, self.ports)
         self._is_reporting = plan.fleet.place is not None
         self._note_undecided(seen.scan)
-        is_changing = plan.sync.create or plan.deletions or self._wants_more(seen.scan)
+        created = (new.lease for new in plan.sync.create)
+        self.open_to_us = self._open_to_us([*seen.scan.leases, *created], seen.scan.malformed)
+        is_changing = plan.sync.create or plan.deletions or self.open_to_us
         pause = AGAIN if is_changing else plan.others.next_look.after
         self._look_at = self.ports.clock.steady() + (min(pause, REPORTED_EVERY) if self._is_reporting else pause)
         self.has_looked = True
@@ -193,14 +198,17 @@ class LeaseTaker:
             and not self._is_paused(lease)
         )
 
-    def _wants_more(self, scan: LeaseScan) -> bool:
-        """True if a lease may become ours at any moment, because it is free or its owner may be gone."""
-        unfinished = {lease.lease_key for lease in scan.leases if not lease.is_ended}
-        return any(
-            (lease.actual_owner is None or lease.lease_key in self.undecided)
+    def _open_to_us(self, leases: Collection[Lease], malformed: Iterable[MalformedRow]) -> frozenset[str]:
+        unfinished = {lease.lease_key for lease in leases if not lease.is_ended}
+        unfinished.update(row.lease_key for row in malformed)
+        return frozenset(
+            lease.lease_key
+            for lease in leases
+            if not lease.is_ended
+            and lease.lease_key not in self.held
+            and (lease.actual_owner is None or lease.lease_key in self.undecided)
             and unfinished.isdisjoint(lease.parent_shard_ids)
-            for lease in scan.leases
-            if not lease.is_ended and lease.lease_key not in self.held and not self._is_paused(lease)
+            and not self._is_paused(lease)
         )
 
     def _is_paused(self, lease: Lease) -> bool:

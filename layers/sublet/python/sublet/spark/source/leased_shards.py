@@ -43,11 +43,16 @@ class LeasedShards:
         self._takes_what_is_there = False
 
     def settle(self) -> None:
-        """Wait until every lease is known to be ours or to have a live owner."""
+        """Wait until no more leases may become ours: one whose owner may be dead, or that is left to the fair share of
+        a worker that may be. One whose owners keep crashing pauses for longer, and is told."""
         self._takes_what_is_there = True
         clock, sleep = self._access.clock, self._access.sleep
         until = clock.steady() + self._options.failover_time + 3 * LOOK_AGAIN
-        while not self._keeper.has_settled() and clock.steady() < until:
+        while unsettled := self._keeper.unsettled():
+            if clock.steady() >= until:
+                told = ", ".join(sorted(unsettled))
+                self._access.log.warning("this run goes on without leases that nobody holds", leases=told)
+                return
             sleep(LOOK_AGAIN)
 
     def committed(self, start: Offset) -> None:
