@@ -11,6 +11,8 @@ from uuid import UUID
 import pytest
 from sublet.metric_names import Metric
 from sublet.spark import LagListener, ShardLag, lag, report_lag
+from sublet.spark.option_table import parse_options
+from sublet.spark.options import UseOfLeases
 from sublet.spark.source.query_lag import SHOWN_EVERY
 from sublet.testing.memory import FakeClock, MemoryMetrics
 
@@ -42,9 +44,9 @@ class Streams:
         return self.query
 
 
-def listener(query: Any = None) -> tuple[LagListener, MemoryMetrics, FakeClock]:
+def listener(query: Any = None, stream: str = "orders") -> tuple[LagListener, MemoryMetrics, FakeClock]:
     metrics, clock = MemoryMetrics(), FakeClock()
-    return LagListener(Streams(query), "orders", metrics, clock), metrics, clock
+    return LagListener(Streams(query), stream, metrics, clock), metrics, clock
 
 
 def test_lag_of_every_shard_of_every_source_of_ours() -> None:
@@ -79,6 +81,17 @@ def test_the_metrics_are_the_fleets_own() -> None:
     assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="a") == [0]
     assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="b") == [1500]
     assert metrics.values(Metric.RECORDS) == [5]
+
+
+ARN = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
+
+
+@pytest.mark.parametrize("given", ["orders", ARN, "orders,audit", f"{ARN},audit", "ord*@LATEST"])
+def test_metrics_whether_the_stream_is_given_by_its_name_its_arn_or_with_others(given: str) -> None:
+    listens, metrics, _ = listener(stream=given)
+    reported = parse_options({"stream": given}, UseOfLeases.STREAM).stream
+    listens.onQueryProgress(SimpleNamespace(progress=progress(told(reported, a=1500))))
+    assert metrics.values(Metric.MILLIS_BEHIND_LATEST, shard_id="a") == [1500]
 
 
 def test_an_idle_query_tells_its_lag_too_unless_it_has_ended() -> None:

@@ -41,8 +41,15 @@ def one_stream(values: dict[str, Any]) -> dict[str, Any]:
     elif _is_one_arn(text):
         if arn not in (None, text):
             raise SettingsError("streamArn", arn, "not beside another ARN in stream: give one of the two")
-        return {**values, "stream": StreamArn.parse(text).stream, "streamArn": text}
+        return {**values, "stream": reported_stream(text), "streamArn": text}
     return values
+
+
+def reported_stream(text: str) -> str:
+    """The stream that a query with this option reports: the option's text, but the name of a stream that is given by
+    its ARN.
+    """
+    return StreamArn.parse(text).stream if _is_one_arn(text) else text
 
 
 def _is_one_arn(text: str) -> bool:

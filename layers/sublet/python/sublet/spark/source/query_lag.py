@@ -24,6 +24,7 @@ from sublet.aws.metrics import EmfMetrics
 from sublet.metric_names import Metric
 from sublet.ports import Clock, Metrics
 from sublet.protocol.stream_key import own_id, stream_key_of
+from sublet.spark.stream_option import reported_stream
 from sublet.system.clock import SystemClock
 
 SHOWN_EVERY = timedelta(minutes=1)
@@ -100,7 +101,7 @@ class LagListener(StreamingQueryListener):
 
     def __init__(self, queries: Queries, stream: str, metrics: Metrics, clock: Clock) -> None:
         self._queries = queries
-        self._stream = stream
+        self._stream = reported_stream(stream)
         self._metrics = metrics
         self._clock = clock
         self._flush_at: datetime = clock.steady() + SHOWN_EVERY
