@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
+from sublet.ports import Refusal
+from sublet.protocol.records import GetRecordsReply
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.plan.offsets import Offset, offset_to_json
 from sublet.testing.memory import (
@@ -95,6 +98,20 @@ class HeldQuery:
             self.query.clock.sleep(timedelta(milliseconds=300))
             self.keeper.work()
         raise AssertionError("still reading after 500 batches")
+
+    def at_the_next_look(self, act: Callable[[], None]) -> None:
+        """The next look into a shard takes twelve seconds, and the keeper does what is due meanwhile."""
+        stream, poll = self.query.stream, self.query.stream.poll
+
+        def act_and_poll(iterator: str, limit: int) -> GetRecordsReply | Refusal:
+            stream.poll = poll  # type: ignore[method-assign]
+            act()
+            for _ in range(12):
+                self.query.clock.sleep(timedelta(seconds=1))
+                self.keeper.work()
+            return poll(iterator, limit)
+
+        stream.poll = act_and_poll  # type: ignore[method-assign]
 
     def end(self) -> None:
         """The query is over, in whatever way; its keeper notices, and has all the time that it needs."""

@@ -366,6 +366,37 @@ def test_a_kcl_3_leader_asks_for_a_lease_and_gets_it_between_two_batches() -> No
     assert held.batch() is None
 
 
+def assign(held: HeldQuery, worker_id: str) -> None:
+    """As a KCL 3 leader does it."""
+    put_row(held.table, replace(row(held.table, shard_id(0)), lease_owner=worker_id, checkpoint_owner=WORKER))
+
+
+def test_a_lease_asked_for_while_a_plan_looks_is_handed_over_after_its_batch() -> None:
+    held = held_query()
+    put(held, 5)
+    held.drain()
+    number = put(held, 5, first=5)[-1]
+    held.at_the_next_look(lambda: assign(held, "java-2"))
+    assert held.query.plan()
+    assert row(held.table, shard_id(0)).actual_owner == WORKER
+    assert len(held.run()) == 5
+    assert held.batch() is None
+    after = row(held.table, shard_id(0))
+    assert (after.lease_owner, after.checkpoint_owner) == ("java-2", None)
+    assert after.checkpoint == Checkpoint(number)
+
+
+def test_a_lease_asked_for_while_a_plan_finds_nothing_is_handed_over_at_once() -> None:
+    held = held_query()
+    put(held, 5)
+    held.drain()
+    held.at_the_next_look(lambda: assign(held, "java-2"))
+    assert not held.query.plan()
+    assert row(held.table, shard_id(0)).actual_owner == WORKER
+    held.keeper.work()
+    assert row(held.table, shard_id(0)).actual_owner == "java-2"
+
+
 def test_a_parent_ends_only_when_its_last_batch_is_committed_and_its_children_exist() -> None:
     held = held_query()
     put(held, 5)

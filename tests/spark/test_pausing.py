@@ -92,6 +92,27 @@ def test_a_batch_under_way_keeps_its_leases_until_spark_has_committed_it() -> No
     assert lease(held).checkpoint == Checkpoint(number)
 
 
+def test_a_lease_paused_while_a_plan_looks_is_released_after_its_batch() -> None:
+    held = held_query()
+    put(held, b"1")
+    held.at_the_next_look(lambda: pause(held))
+    assert held.query.plan()
+    assert lease(held).lease_owner is not None
+    assert len(held.run()) == 1
+    seconds_pass(held)
+    assert lease(held).lease_owner is None
+
+
+def test_a_lease_paused_while_a_plan_finds_nothing_is_released_at_once() -> None:
+    held = held_query()
+    assert batches(held, 3) == []
+    held.at_the_next_look(lambda: pause(held))
+    assert not held.query.plan()
+    assert lease(held).lease_owner is not None
+    held.keeper.work()
+    assert lease(held).lease_owner is None
+
+
 def test_query_reads_other_shards_on_while_one_is_paused() -> None:
     held = held_query(2)
     assert batches(held, 3) == []

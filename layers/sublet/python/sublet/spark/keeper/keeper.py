@@ -56,6 +56,8 @@ class LeaseKeeping(Protocol):
 
     def planned(self, end: Offset) -> None: ...
 
+    def planned_nothing(self) -> None: ...
+
     def unsettled(self) -> frozenset[str]: ...
 
     def placement_of(self, stream: StreamKey | None) -> Placement: ...
@@ -76,6 +78,8 @@ class Keeper:
     _committed: Offset | None = None
     _planned: Offset | None = None
     """The end of the current batch, which may also have been committed by now."""
+    _is_planning: bool = False
+    """True while the source may still plan a batch of the leases that `held` has returned."""
     _refusals: RefusalStreak = NOTHING_YET
     """Of looks."""
     _is_checked: bool = False
@@ -103,11 +107,13 @@ class Keeper:
 
     def held(self, committed: Offset) -> Mapping[str, Lease]:
         """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have
-        ended. Returns the leases whose shards may be read in the next batch, by shard id. Raises SettingsError if the
+        ended. Returns the leases whose shards may be read in the next batch, by shard id; none of them is given up
+        before the source says what it has planned. One that is lost meanwhile is lost in mid-batch: its new owner may
+        repeat the batch. Raises SettingsError if the
         checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at
         the leases, failures raise only if waiting does not help, or has not (`decisions.patience`).
         """
-        self._asked_at = self.ports.clock.steady()
+        self._asked_at, self._is_planning = self.ports.clock.steady(), False
         self._check_folder(committed)
         self._commit(committed)
         self._write_due()
@@ -115,6 +121,7 @@ class Keeper:
             self._look()
             self._write_due()  # the row of a lease taken may say less than this query has committed
         self._release_unread()
+        self._is_planning = True
         offsets = self._offsets
         return {
             key: lease
@@ -128,7 +135,11 @@ class Keeper:
 
     def planned(self, end: Offset) -> None:
         """Called when a batch that ends there is about to run."""
-        self._asked_at, self._planned = self.ports.clock.steady(), end
+        self._asked_at, self._planned, self._is_planning = self.ports.clock.steady(), end, False
+
+    def planned_nothing(self) -> None:
+        """Called when there is nothing to read: no batch runs before the next call of `held`."""
+        self._is_planning = False
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]:
         """The current rows of these shards, with any owner. Those that are missing are left out."""
@@ -179,7 +190,7 @@ class Keeper:
         """Checkpoints and releases the leases that an operator has paused, and those of streams that the query no
         longer reads. It does so only between two batches, because a batch needs its leases.
         """
-        if self._planned is not None or not self._held.keys:
+        if self._may_be_read or not self._held.keys:
             return
         control, now = self._watch.current(), self._watch.now
         stopped = {key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None}
@@ -254,7 +265,12 @@ class Keeper:
         return self._refusals.is_over(problem, now, self.settings.refusal_patience)
 
     def _write_due(self) -> None:
-        self._held.write_due(self._offsets, in_doubt=self._planned is not None)
+        self._held.write_due(self._offsets, in_doubt=self._may_be_read)
+
+    @property
+    def _may_be_read(self) -> bool:
+        """True from what `held` returns to the commit of the batch that is planned of it, if there is one."""
+        return self._is_planning or self._planned is not None
 
     def _check_folder(self, committed: Offset) -> None:
         """Checks once, at the first batch that Spark reports as committed, that the folder shows that commit too."""

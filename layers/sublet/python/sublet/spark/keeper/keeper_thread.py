@@ -95,6 +95,10 @@ class KeeperThread:
     def planned(self, end: Offset) -> None:
         self._ask(partial(self._keeper.planned, end))
 
+    def planned_nothing(self) -> None:
+        """Passes it on without waiting: what may be given up then is, as soon as possible."""
+        self._inbox.put(self._keeper.planned_nothing)
+
     def unsettled(self) -> frozenset[str]:
         return self._ask(self._keeper.unsettled)
 

@@ -121,6 +121,7 @@ class QueryDriver:
         end = Offset({**before.streams, **ends})
         self._portion.wait_for_leases([name for each in planners.values() for name in each.listed])
         if all(before.streams.get(key) is part for key, part in ends.items()):
+            self._portion.planned_nothing()
             return start
         self._portion.planned(end)
         return end

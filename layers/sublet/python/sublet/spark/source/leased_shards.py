@@ -78,6 +78,9 @@ class LeasedShards:
         self._planned = end
         self._keeper.planned(end)
 
+    def planned_nothing(self) -> None:
+        self._keeper.planned_nothing()
+
     def is_ours(self, shard_id: str) -> bool:
         return shard_id in self.held
 

@@ -48,6 +48,9 @@ class Portion(Protocol):
     def planned(self, end: Offset) -> None:
         """Called when a batch up to there is about to run."""
 
+    def planned_nothing(self) -> None:
+        """Called instead if there is nothing to read."""
+
     def resume(
         self, ranges: Sequence[ShardRange], start: Offset, end: Offset, has_shard: Callable[[str], bool]
     ) -> Sequence[ShardRange]:

@@ -57,6 +57,9 @@ class WholeStreams:
     def planned(self, end: Offset) -> None:
         """Nothing to do."""
 
+    def planned_nothing(self) -> None:
+        """Nothing to do."""
+
     def resume(
         self,
         ranges: Sequence[ShardRange],
