@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from http.client import HTTPConnection
 from shutil import rmtree
 from statistics import median
 from tempfile import mkdtemp
 from threading import Event
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import boto3
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +27,7 @@ from sublet.spark.option_table import parse_options
 from sublet.spark.options import UseOfLeases
 from sublet.spark.plan.strays import StrayFilter
 from sublet.spark.read.connection import connect_driver, connect_task
+from sublet.spark.read.reading import PAGE_BYTES
 from sublet.spark.read.rows import SCHEMA_DDL, Rows
 from sublet.spark.source.stream_read import StreamReader
 from sublet.system.clock import SystemClock
@@ -87,8 +90,24 @@ def records_of(stream: str) -> int:
     return int(shards) * int(each)
 
 
+def receiving(stream: str) -> float:
+    """CPU seconds to receive the stream's pages over a bare connection, without a look at them."""
+    _, shards, each = stream.split("-")
+    name = f"{BACKLOG}-{int(shards) + 1}-{each}"  # the same records, at a pace of its own
+    url = urlsplit(os.environ["AWS_ENDPOINT_URL_KINESIS"])
+    connection = HTTPConnection(url.hostname or "", url.port)
+    headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "Kinesis_20131202.GetRecords"}
+    limit = min(PAGE_BYTES // RECORD_BYTES, int(each))
+    began = time.process_time()
+    for shard in range(int(shards)):
+        request = {"ShardIterator": iterator(name, shard, 0), "Limit": limit}
+        connection.request("POST", "/", json.dumps(request), headers)
+        connection.getresponse().read()
+    return (time.process_time() - began) * int(each) / limit
+
+
 def decoding(stream: str) -> float:
-    """CPU seconds to receive and decode the stream's pages by a bare loop in one process, without a pace or rows."""
+    """CPU seconds to decode the stream's pages by a bare loop in one process, without a pace or rows."""
     _, shards, each = stream.split("-")
     client: Any = boto3.client("kinesis")
     body: list[bytes] = []
@@ -229,11 +248,12 @@ def main(stream: str, slots: int) -> None:
     read(spark, ALONE, slots, slots)  # a warm-up
     carry(spark, ALONE, slots)
     from_parquet = parquet(spark, stream)
-    found: dict[str, list[Any]] = {"read": [], "parquet": [], "carried": [], "decoding": []}
+    found: dict[str, list[Any]] = {"read": [], "parquet": [], "carried": [], "receiving": [], "decoding": []}
     for _ in range(ROUNDS):
         found["read"].append(read(spark, stream, slots, slots))
         found["parquet"].append(measured(from_parquet))
         found["carried"].append(measured(partial(carry, spark, stream, slots)))
+        found["receiving"].append(receiving(stream))
         found["decoding"].append(decoding(stream))
     told: dict[str, Any] = {name: _median(values) for name, values in found.items()}
     told["alone"] = read(spark, ALONE, slots, None)

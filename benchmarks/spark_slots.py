@@ -1,8 +1,9 @@
 """Spark: a backlog of many shards, each at Kinesis' pace, read by few task slots; and what planning many shards takes.
 
-A read of the backlog is compared, in turns and by CPU time, with what no source can save: Spark's read of the same rows
-from local Parquet, and a bare loop that decodes the same replies. The backlog is 0.5 GB, a tenth of a real one;
-`BACKLOG=5` makes it 5 GB.
+A read of the backlog is compared, in turns and by CPU time, with Spark's read of the same rows from local Parquet and a
+bare loop that decodes the same replies; and with what no source in Python can save: to receive the replies, to decode
+them, and to pass rows that are already made into Spark. The backlog is 0.5 GB, a tenth of a real one; `BACKLOG=5` makes
+it 5 GB.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Found(NamedTuple):
     """Each read: seconds, CPU seconds, and the part of the slots' cores that was used.
 
     carried  rows that are made once, from Python into Spark
+    receiving, decoding  CPU seconds of bare loops
     alone    with a task for each shard
     plans    by stream: seconds, CPU seconds and bytes of each micro-batch's plan
     batches  CPU seconds of a micro-batch
@@ -38,6 +40,7 @@ class Found(NamedTuple):
     read: tuple[float, float, float]
     parquet: tuple[float, float, float]
     carried: tuple[float, float, float]
+    receiving: float
     decoding: float
     alone: tuple[float, float, float]
     plans: dict[str, list[tuple[float, float, int]]]
@@ -62,10 +65,12 @@ def report(found: Found | None) -> bool:
         return True
     seconds, cpu, busy = found.read
     print(f"  {seconds:.0f} s, {cpu:.1f} CPU s, {_given(found) * 2 * SHARDS:.0f} MB/s, slots busy {busy:.0%}")
+    least = found.receiving + found.decoding + found.carried[1]
     print(
-        f"  CPU s to read it from Parquet {found.parquet[1]:.1f}; to decode the replies {found.decoding:.1f}; to pass "
-        f"rows that are already made from Python into Spark {found.carried[1]:.1f}"
+        f"  CPU s to read it from Parquet {found.parquet[1]:.1f}; to receive the replies {found.receiving:.1f}; "
+        f"to decode them {found.decoding:.1f}; to pass rows that are already made into Spark {found.carried[1]:.1f}"
     )
+    print(f"  {cpu / least:.2f}x those last three, which no source in Python can save")
     print(f"  a task for each shard: {8 * 4 / found.alone[0] / SLOTS:.1f} MB/s a slot, busy {found.alone[2]:.0%}")
     for stream, plans in found.plans.items():
         told = "; ".join(f"{wall:.2f} s, {cpu:.2f} CPU s" for wall, cpu, _ in plans)
