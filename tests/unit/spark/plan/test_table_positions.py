@@ -165,6 +165,52 @@ def test_end_of_a_shard_without_records_is_known_after_the_checkpoint_was_emptie
     assert held_by_all([again]) == {"orders/a": "7", "orders/b": "1", "orders/empty": "0"}
 
 
+@pytest.mark.parametrize("shard", [ReadTo("70"), Ended()])
+def test_table_that_begins_with_the_end_of_a_shard_takes_its_batch_again(shard: Position) -> None:
+    """The run was killed between the tables, or the checkpoint was set back: to before the end of the shard, or to
+    where the end is in the batch before, which this one drops because Kinesis no longer lists the shard."""
+    ended = offset(a=ReadTo("9"), s=Ended()) if isinstance(shard, ReadTo) else offset(a=ReadTo("9"))
+    batch = bounded(extent(a=(6, 9)), offset(a=ReadTo("5"), s=shard), ended)
+    table = TablePositions().advanced(batch)
+    assert table.ended == {"orders/s"}
+    assert TablePositions.from_value(table.to_value()).gap(batch) is None
+    assert table.gap(bounded(extent(a=(3, 9)), offset(a=ReadTo("2"), s=ReadTo("30")), ended)) is None
+    assert table.gap(bounded(extent(a=(11, 12)), offset(a=ReadTo("10"), s=shard), ended)) == "orders/a"
+
+
+def test_table_that_began_after_a_shard_and_reads_it_again_holds_no_more_of_it() -> None:
+    table = TablePositions().advanced(
+        bounded(extent(a=(6, 9)), offset(s=ReadTo("90")), offset(a=ReadTo("9"), s=Ended()))
+    )
+    again = table.advanced(bounded(extent(s=(1, 40)), None, offset(s=ReadTo("40"))))
+    assert at(again) == {"a": "9", "s": "40"}
+    assert again.gap(bounded(extent(s=(91, 95)), offset(s=ReadTo("90")), offset(s=ReadTo("95")))) == "orders/s"
+    assert again.gap(bounded(extent(a=(10, 12)), offset(s=Ended()), offset(a=ReadTo("12")))) == "orders/s"
+    to_its_end = again.advanced(bounded(extent(s=(41, 99)), offset(s=ReadTo("40")), offset(s=Ended())))
+    assert to_its_end.gap(bounded(extent(a=(10, 12)), offset(s=Ended()), offset(a=ReadTo("12")))) is None
+
+
+def test_first_batch_that_has_only_ended_shards_is_written() -> None:
+    """Else the batch after it would be ahead of the table, which knows nothing of them."""
+    ended = bounded(extent(), None, offset(s=Ended()))
+    table = TablePositions().advanced(ended)
+    assert at(table) == {"s": "0"}
+    assert table.advanced(ended) is table
+    assert table.gap(bounded(extent(a=(1, 2)), offset(s=Ended()), offset(a=ReadTo("2"), s=Ended()))) is None
+    nothing = TablePositions()
+    assert nothing.advanced(bounded(extent(), None, offset(a=Unread()))) is nothing
+    assert nothing.advanced(extent()) is nothing
+
+
+def test_ended_shards_of_a_stream_are_not_those_of_the_one_that_is_created_after_it() -> None:
+    table = TablePositions().advanced(bounded(extent(), None, offset(a=Ended(), b=ReadTo("9"))))
+    later = CREATED + timedelta(days=1)
+    again = table.advanced(bounded(extent(a=(1, 2)), None, offset(later, a=ReadTo("2"))))
+    assert (at(again), again.ended) == ({"a": "2"}, frozenset())
+    skipped = bounded(extent(c=(1, 2)), offset(later, a=Ended()), offset(later, a=Ended(), c=ReadTo("2")))
+    assert again.gap(skipped) == "orders/a"
+
+
 def test_shard_that_ended_without_records_is_passed_over_by_none() -> None:
     raw = held(a=1).advanced(bounded(extent(a=(2, 5)), None, offset(a=ReadTo("5"), empty=Ended())))
     repeated = replace(extent(a=(2, 5)), ends={"orders/empty": Checkpoint("9"), "orders/a": Checkpoint("5")})

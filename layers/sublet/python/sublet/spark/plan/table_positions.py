@@ -35,8 +35,8 @@ KEPT_MILLIS = 400 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Everything of a shard is held up to `checkpoint`, which is NOTHING of a shard that ended without a record.
-    `arrived`: about when that record arrived, or the shard ended, in milliseconds."""
+    """Everything of a shard is held up to `checkpoint`, which is NOTHING of a shard that ended without a record, or
+    before the table's first one. `arrived`: about when that record arrived, or the shard ended, in milliseconds."""
 
     checkpoint: Checkpoint
     arrived: int = 0
@@ -78,6 +78,11 @@ class BatchExtent:
     is_shared: bool = False
     judged_by: str | None = None
 
+    @property
+    def all_ended(self) -> frozenset[str] | None:
+        """Also those that ended before, which the batch drops once Kinesis no longer lists them."""
+        return None if self.ended is None else self.ended | (self.begins_ended or frozenset())
+
 
 @dataclass(frozen=True, slots=True)
 class TablePositions:
@@ -112,9 +117,11 @@ class TablePositions:
             if name in (extent.ends or reached) or shard.arrived > now - KEPT_MILLIS
         }
         shards = {**kept, **moved}
-        ended = None
-        if extent.ended is not None:
-            ended = extent.ended | ((self.ended or frozenset()) & shards.keys())
+        ended = extent.all_ended
+        if ended is not None:
+            # One of which nothing was held, and which is read again, is held only as far as that.
+            again = {name for name in moved if name in held and held[name].checkpoint == NOTHING}
+            ended |= (self.ended or frozenset()) & (kept.keys() - again)
             # A shard that had no record is known to have ended for as long as the others.
             shards |= {name: Reached(NOTHING, now) for name in ended - shards.keys()}
         streams = {_stream_of(name) for name in shards}
@@ -122,7 +129,9 @@ class TablePositions:
         return TablePositions(shards, {**created, **extent.created}, ended, extent.judged_by)
 
     def _ends_more(self, extent: BatchExtent) -> bool:
-        return self.ended is not None and (extent.ended is None or not extent.ended <= self.ended)
+        if self.ended is None:
+            return not self.shards and bool(extent.all_ended)
+        return extent.all_ended is None or not extent.all_ended <= self.ended
 
     def cut(self, extent: BatchExtent) -> dict[str, str]:
         """The positions that some of the batch's rows are not beyond, as `unwritten` takes them."""
@@ -139,11 +148,18 @@ class TablePositions:
         held, extent = self._of_todays_streams(extent), self._of_later_streams(extent)
         if not held or extent.begins is None:
             return None
-        ahead = [name for name, begin in extent.begins.items() if name not in held or begin > held[name].checkpoint]
+        ahead = [name for name, begin in extent.begins.items() if self._lacks(name, begin, held)]
         if self.ended is not None:
             ahead += (extent.begins_ended or frozenset()) - self.ended
         ahead += [name for name, start in extent.starts.items() if _starts_beyond(name, start, held)]
         return min(ahead, default=None)
+
+    def _lacks(self, name: str, begin: Checkpoint, held: Mapping[str, Reached]) -> bool:
+        """Whether records before this one are missing. A table that began when the shard ended needs none of it."""
+        if name not in held:
+            return True
+        at = held[name].checkpoint
+        return begin > at and not (at == NOTHING and name in (self.ended or ()))
 
     def passed_over(self, fuller: TablePositions, extent: BatchExtent) -> list[str]:
         """The shards of which `fuller`, a table of the same batches, has records that this one will never get: a batch
