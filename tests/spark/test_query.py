@@ -475,6 +475,50 @@ def test_batch_between_two_moments_and_from_horizon_to_tip() -> None:
     ]
 
 
+@pytest.mark.parametrize("follow", [0, 3])
+@pytest.mark.parametrize("by_filter", [True, False])
+def test_end_checkpoint_that_arrived_before_the_moment_to_read_from(by_filter: bool, follow: int) -> None:
+    query = memory_query(1)
+    put(query, 3)
+    end = query.stream.inner.put("k", b"end")
+    query.clock.sleep(90 * SECOND)
+    moment = query.clock.now()
+    query.clock.sleep(90 * SECOND)
+    put(query, follow)
+    given = {"endCheckpoints": f'{{"shardId-000000000000": "{end}"}}'}
+    if not by_filter:
+        given["startPosition"] = f"AT_TIMESTAMP:{moment.isoformat()}"
+    began = query.clock.steady()
+    assert batch_rows(query, ReadScope(since=moment if by_filter else None), **given) == []
+    assert query.clock.steady() - began < 5 * SECOND
+
+
+@pytest.mark.parametrize("begins_after", range(6))
+def test_batch_from_a_moment_to_a_checkpoint_though_arrival_times_do_not_rise(begins_after: int) -> None:
+    query, chance = memory_query(1), Random(3)
+    query.stream.inner = MemoryStream(
+        1, clock=query.clock, name="orders", stamp=lambda now: now - chance.random() * 30 * SECOND
+    )
+    for number in range(6):
+        put(query, 1, first=number)
+        query.clock.sleep(5 * SECOND)
+    every = batch_rows(query)
+    moment, end = every[begins_after].arrived, every[3].sequence_number
+    given = {"endCheckpoints": f'{{"shardId-000000000000": "{end}"}}'}
+    assert batch_rows(query, ReadScope(since=moment), **given) == [row for row in every[:4] if row.arrived >= moment]
+
+
+def test_end_checkpoint_past_retention_is_a_gap_also_with_a_moment_to_read_from() -> None:
+    query = memory_query(1)
+    moment = query.clock.now()
+    end = query.stream.inner.put("k", b"end")
+    query.clock.sleep(25 * 60 * 60 * SECOND)
+    put(query, 1)
+    query.stream.inner.trim(query.clock.now() - SECOND)
+    with pytest.raises(DataGap, match=f"record {end}, the last of this batch, is past retention"):
+        batch_rows(query, ReadScope(since=moment), endCheckpoints=f'{{"shardId-000000000000": "{end}"}}')
+
+
 def test_checkpoints_read_back_as_they_are_written() -> None:
     given = options(UseOfLeases.BATCH, startCheckpoints='{"shardId-0": "49:3", "shardId-1": "SHARD_END"}')
     assert given.start_checkpoints == {"shardId-0": Checkpoint("49", 3), "shardId-1": Checkpoint("SHARD_END")}

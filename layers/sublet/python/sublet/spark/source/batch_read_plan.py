@@ -21,6 +21,7 @@ from sublet.spark.plan.offsets import Ended, ReadTo, Unread
 from sublet.spark.plan.planning import Begin, ShardRange
 from sublet.spark.read.connection import StreamAccess, StreamsAccess, of_stream
 from sublet.spark.read.found_streams import check_all_found
+from sublet.spark.read.pages import first_record_at
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.data_loss import tell_of_gap
@@ -158,6 +159,7 @@ def _range(
             return None
         if not checkpoint.is_shard_end:
             end, sub = checkpoint.sequence_number, checkpoint.sub_sequence_number
+            begin = _no_later_than(end, connection, shard.shard_id, begin)
         elif shard.is_open:
             raise SettingsError("endCheckpoints", f"{shard.shard_id}: {checkpoint}", "the shard has not ended")
     elif until is None:
@@ -189,6 +191,16 @@ def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
     if not checkpoint.is_sequence_number:
         return Unread()
     return ReadTo(checkpoint.sequence_number, None, checkpoint.sub_sequence_number)
+
+
+def _no_later_than(end: str, connection: StreamAccess, shard_id: str, begin: Begin) -> Begin:
+    """Where to begin so that the record at the end comes: it may have arrived before the time to read from. What did,
+    the task drops.
+    """
+    if not isinstance(begin, Unread) or begin.at is None:
+        return begin
+    last = first_record_at(connection, shard_id, ReadTo(end))
+    return begin if last is None else Unread(min(begin.at, last.approximate_arrival_timestamp))
 
 
 def _until(options: Options, wanted: ReadScope, now: datetime) -> datetime | None:
