@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -11,13 +12,15 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.deltalake_lake import DeltalakeLake
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.lake import is_conflict, retried
 from sublet.spark.pipeline.maintain_command import MaintainSettings
 from sublet.spark.pipeline.maintaining import maintain
+from sublet.spark.pipeline.merge import Merge
 from sublet.spark.pipeline.settings import Sink
 from sublet.system.clock import SystemClock
 
@@ -32,6 +35,16 @@ class LocalFiles:
 
     def absolute(self, path: str) -> str:
         return f"file:{path}"
+
+
+class Rows:
+    """A DataFrame of an Arrow table, without Spark."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table, self.schema = table, from_arrow_schema(table.schema)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return self._table
 
 
 def lake(folder: Path) -> DeltalakeLake:
@@ -137,6 +150,25 @@ def test_files_of_a_batch_under_way_and_positions_stay(tmp_path: Path) -> None:
     said = run(tmp_path)
     assert said[0].endswith(", 1 old removed")
     assert [file.exists() for file in (left, young, positions)] == [False, True, True]
+
+
+def test_rows_with_large_decimals_are_found_after_compaction_and_merges(tmp_path: Path) -> None:
+    """Also where the table was made by another writer, whose statistics of them readers must not skip files by."""
+    ids = [Decimal(f"1234567890123456789{last}") for last in range(4)]
+
+    def rows(*wanted: Decimal) -> pa.Table:
+        dates = ["2026-01-01"] * len(wanted)
+        return pa.table({"id": pa.array(wanted, pa.decimal128(20, 0)), "arrivalDate": dates})
+
+    for each in ids[:2]:
+        write_deltalake(tmp_path / "raw", rows(each), mode="append", partition_by=["arrivalDate"])
+    run(tmp_path)
+    source = cast("DataFrame", Rows(rows(*ids[1:])))
+    lake(tmp_path).merge("raw", source, Merge(on=("id",)))
+    table = DeltaTable(tmp_path / "raw")
+    assert table.count() == 4
+    for each in ids:
+        assert table.to_pyarrow_table(filters=[("id", "=", each)]).num_rows == 1
 
 
 def test_an_output_without_our_tables_is_refused(tmp_path: Path) -> None:

@@ -221,6 +221,31 @@ def test_batch_without_rows_for_a_table_moves_its_positions_all_the_same(
     assert table.rows("id") == [(1,)]
 
 
+def test_rows_with_large_decimals_are_found_in_delta_by_their_values(spark: SparkSession, tmp_path: Path) -> None:
+    """delta-rs takes decimals for floating-point numbers, and readers skip files by their least and largest values."""
+    large, price = "12345678901234567891", "1234567890123456789012345.0123456789"
+    columns = (f"cast({large} as decimal(20,0)) as id", f"named_struct('at', cast({price} as decimal(38,10))) as price")
+    sink = Sinks(spark, tmp_path, Sink.DELTA)
+    sink.write("cast(1.5 as decimal(9,2)) as tax")
+    sink.write("cast(1.5 as decimal(9,2)) as tax", *columns)
+    sink.write(*columns, "'later' as note")
+
+    def assert_found(files: int) -> None:
+        found = sink.read().where(f"id = {large}").count()
+        table = DeltaTable(str(tmp_path / "parsed"))
+        kept = table.to_pyarrow_table(filters=[("id", "=", Decimal(large))])
+        assert (kept.num_rows, found) == (2, 2)
+        added = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        assert len(added) == files
+        assert {each["num_records"] for each in added} == ({1} if files == 3 else {3})
+        assert max(each["max.tax"] for each in added if each["max.tax"] is not None) == Decimal("1.50")
+        assert max(each["max.batch"] for each in added) == 3
+
+    assert_found(files=3)
+    DeltaTable(str(tmp_path / "parsed")).optimize.compact()
+    assert_found(files=1)
+
+
 def test_delta_positions_outlive_compaction_vacuum_and_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """The log's older files go with a checkpoint of it, and what is not in the table goes with vacuum."""
     sink = Sinks(spark, tmp_path, Sink.DELTA)

@@ -12,6 +12,7 @@ two drivers that write at once, delta-rs lets one commit.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +25,10 @@ from pyspark.sql.types import StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.attempts import ABANDONED_MILLIS, written_by_another_run
-from sublet.spark.pipeline.evolution import Column, Evolution, evolution
+from sublet.spark.pipeline.evolution import Column, Evolution, Type, evolution
 from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
 from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
+from sublet.spark.pipeline.merge import quoted
 from sublet.spark.plan.table_positions import TablePositions
 from sublet.spark.release import arrow_schema
 
@@ -37,6 +39,16 @@ _CHANCE_BITS = 20
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 """How Spark writes null into a path."""
+
+STATISTICS_OF = "delta.dataSkippingStatsColumns"
+"""The table property that names the columns of which a file's least and largest values are kept."""
+
+_EXACT_DIGITS = 15
+"""How many digits a decimal may have: delta-rs notes its least and largest value as floating-point numbers."""
+
+_DECIMAL = re.compile(r"decimal\((\d+),\d+\)")
+_ORDERED = ("byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string")
+"""The other types of columns that Delta allows in the property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +159,7 @@ class DeltaTables:
             columns, partitions = list(change.columns), table.metadata().partition_columns
             if change.added:
                 table.alter.add_columns(_schema(change.added).fields)
+            keep_statistics_exact(table)
             if self._version(table) != held.version:
                 raise written_by_another_run(name)
         schema = _schema(columns)
@@ -162,7 +175,10 @@ class DeltaTables:
         commit = CommitProperties(app_transactions=[transaction])
         if table is None:
             uri = delta_uri(self._files.absolute(f"{self._output}/{name}"))
-            create_table_with_add_actions(uri, schema, adds, "error", partitions, commit_properties=commit)
+            kept = exact_statistics(columns, partitions)
+            create_table_with_add_actions(
+                uri, schema, adds, "error", partitions, configuration=kept, commit_properties=commit
+            )
         else:
             table.create_write_transaction(adds, "append", schema, partitions, commit_properties=commit)
         return rows
@@ -179,7 +195,7 @@ class DeltaTables:
         place = _folder(version)
         folder = f"{self._output}/{name}/{place}"
         self._write_frame(self._layout.gathered(frame, batch.extent), folder, list(partitions))
-        return self._adds(folder, place, [column for column in columns if column["name"] in partitions])
+        return self._adds(folder, place, columns, partitions)
 
     def _check_whole(self, name: str, version: int, adds: Sequence[AddAction], rows: int) -> None:
         """Raises SettingsError if another driver has removed some of the files."""
@@ -191,15 +207,16 @@ class DeltaTables:
         """What the rows change in the table's columns. deltalake cannot change a column's type."""
         return evolution(name, json.loads(table.schema().to_json())["fields"], rows, lambda _ours, _theirs: False)
 
-    def _adds(self, folder: str, place: str, partitions: Sequence[Column]) -> list[AddAction]:
+    def _adds(self, folder: str, place: str, columns: Sequence[Column], partitions: Sequence[str]) -> list[AddAction]:
         """Describes the files for the transaction, with the statistics that delta-rs finds in them. For this a log is
         made in their folder, and removed again."""
         files = self._files.files(folder)
         uri = delta_uri(self._files.absolute(folder))
         as_text = _schema(
-            [{**column, "type": "string"} for column in partitions]
+            [{**column, "type": "string"} for column in columns if column["name"] in partitions]
         )  # the values stay as Spark wrote them
-        convert_to_deltalake(uri, partition_by=as_text, partition_strategy="hive")
+        kept = exact_statistics(columns, partitions)
+        convert_to_deltalake(uri, partition_by=as_text, partition_strategy="hive", configuration=kept)
         log = self._files.read_text(f"{folder}/_delta_log/{0:020}.json") or ""
         self._files.delete(f"{folder}/_delta_log")
         found = [action["add"] for line in log.splitlines() if "add" in (action := json.loads(line))]
@@ -235,6 +252,37 @@ def _values(path: str) -> dict[str, str | None]:
 def _key(path: str, values: Mapping[str, str | None]) -> tuple[object, ...]:
     """Names a file of a transaction. Not by its path, which delta-rs and Spark escape differently."""
     return path.rpartition("/")[2], *sorted(values.items())
+
+
+def exact_statistics(columns: Sequence[Column], partitions: Sequence[str]) -> dict[str, str]:
+    """The property of a table some of whose columns must have no statistics: by a value that is not exact, readers skip
+    files that have the rows they look for. Empty if there are none."""
+    if not any(_is_inexact(column["type"]) for column in columns):
+        return {}
+    kept = [column["name"] for column in columns if column["name"] not in partitions and _is_kept(column)]
+    return {STATISTICS_OF: ",".join(map(quoted, kept))}
+
+
+def keep_statistics_exact(table: DeltaTable) -> None:
+    """Sets the property, unless the table has it: call it before `deltalake` itself writes files."""
+    columns, metadata = json.loads(table.schema().to_json())["fields"], table.metadata()
+    wanted = exact_statistics(columns, metadata.partition_columns)
+    if wanted and STATISTICS_OF not in metadata.configuration:
+        table.alter.set_table_properties(wanted)
+
+
+def _is_inexact(kind: Type) -> bool:
+    if isinstance(kind, Mapping):
+        return kind["type"] == "struct" and any(_is_inexact(part["type"]) for part in kind["fields"])
+    found = _DECIMAL.fullmatch(kind)
+    return found is not None and int(found[1]) > _EXACT_DIGITS
+
+
+def _is_kept(column: Column) -> bool:
+    """delta-rs can name neither a part of a struct nor a column with a comma."""
+    kind = column["type"]
+    is_ordered = kind in _ORDERED or (isinstance(kind, str) and kind.startswith("decimal") and not _is_inexact(kind))
+    return is_ordered and not set(column["name"]) & {",", "`"}
 
 
 def delta_uri(path: str) -> str:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, Field, Schema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from sublet.spark.pipeline.delta_tables import delta_uri
+from sublet.spark.pipeline.delta_tables import delta_uri, keep_statistics_exact
 from sublet.spark.pipeline.evolution import Evolution, evolution
 from sublet.spark.pipeline.file_system import SparkFiles
 from sublet.spark.pipeline.judging import ARRIVAL_DATE
@@ -62,6 +62,7 @@ class DeltalakeLake:
         if change.added:
             table.alter.add_columns([Field.from_json(json.dumps(dict(column))) for column in change.added])
             table = self._table(name)
+        keep_statistics_exact(table)
         # To deltalake, Note and note are two columns.
         spelled = {column["name"].lower(): column["name"] for column in change.columns}
         source = source.rename_columns([spelled[column.lower()] for column in source.column_names])
@@ -84,7 +85,7 @@ class DeltalakeLake:
         count = int(pc.sum(pc.less(rows.column(column), pa.scalar(moment, rows.column(column).type))).as_py() or 0)
         if count and not dry_run:
             condition = f"{quoted(column)} < '{moment.isoformat()}'"
-            retried(lambda: self._table(name).delete(condition))
+            retried(lambda: self._to_write(name).delete(condition))
         return count
 
     def size(self, name: str) -> TableSize:
@@ -92,7 +93,7 @@ class DeltalakeLake:
         return TableSize(files.num_rows, int(pc.sum(files.column("size_bytes")).as_py() or 0))
 
     def compact(self, name: str, target_size: int) -> None:
-        retried(lambda: self._table(name).optimize.compact(target_size=target_size))
+        retried(lambda: self._to_write(name).optimize.compact(target_size=target_size))
 
     def remove_old(self, name: str, retention: timedelta, now: datetime, *, dry_run: bool) -> int:  # noqa: ARG002
         """The package has its own clock, and makes a checkpoint of the log, whose old entries then go as the table's
@@ -110,6 +111,11 @@ class DeltalakeLake:
 
     def _table(self, name: str) -> DeltaTable:
         return DeltaTable(self._uri(name))
+
+    def _to_write(self, name: str) -> DeltaTable:
+        table = self._table(name)
+        keep_statistics_exact(table)
+        return table
 
     def _uri(self, name: str) -> str:
         return delta_uri(self._files.absolute(f"{self._output}/{name}"))
