@@ -10,6 +10,7 @@ from sublet.ports import Refusal
 from sublet.protocol.records import GetRecordsReply
 from sublet.spark.keeper.keeper import Keeper
 from sublet.spark.plan.offsets import Offset, offset_to_json
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.testing.memory import (
     MemoryControlStore,
     MemoryLeaseTable,
@@ -72,9 +73,9 @@ class HeldQuery:
         self.query.keeper = self.keeper
         self.query.restart()
 
-    def batch(self) -> list[Row] | None:
+    def batch(self, limit: BatchShare = NO_LIMIT) -> list[Row] | None:
         """Plan one, run it, commit it; None if there was nothing to read."""
-        return self.run() if self.query.plan() else None
+        return self.run() if self.query.plan(limit) else None
 
     def run(self) -> list[Row]:
         rows = self.query.run()
@@ -85,12 +86,12 @@ class HeldQuery:
         """Spark writes it down without telling the source."""
         self.commits.ends.append(through_json(offset_to_json(self.query.offset(len(self.query.log) - 1))))
 
-    def drain(self, idle: int = 3) -> list[Row]:
+    def drain(self, idle: int = 3, limit: BatchShare = NO_LIMIT) -> list[Row]:
         """Batches, until this many plans in a row found nothing."""
         rows: list[Row] = []
         found_nothing = 0
         for _ in range(500):
-            batch = self.batch()
+            batch = self.batch(limit)
             found_nothing = 0 if batch else found_nothing + 1
             rows += batch or []
             if found_nothing == idle:

@@ -28,6 +28,7 @@ from sublet.protocol.shard import Shard
 from sublet.protocol.worker_report import ReportPlace, WorkerReport, decode_report, encode_report
 from sublet.settings import StartPosition
 from sublet.spark.keeper.keeper import ASKED_WITHIN, FIRST_PLAN_WITHIN
+from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.source.leased_shards import WITHOUT_LEASES
 from sublet.system.clock import SystemClock
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream
@@ -192,6 +193,35 @@ def test_parent_of_a_merge_is_read_fully_and_ended_once_the_other_has_a_lease() 
     held.end()
     assert row(held.table, shard_id(0)).is_ended
     assert row(held.table, shard_id(0)).child_shard_ids == {child}
+
+
+@pytest.mark.parametrize(
+    "limit", [NO_LIMIT, BatchShare(records=2), BatchShare(span=SECOND)], ids=["all", "rows", "span"]
+)
+@pytest.mark.parametrize("age", [timedelta(0), 5 * SECOND, timedelta(minutes=5)], ids=str)
+@pytest.mark.parametrize("has_targets", [False, True], ids=["goes on", "what is there"])
+def test_parent_of_a_merge_is_read_fully_however_old_its_last_record_is(
+    limit: BatchShare, age: timedelta, has_targets: bool
+) -> None:
+    """While the other parent has no lease, its batches end at its records, within their limit."""
+    held = held_query(2)
+    stream = held.query.stream.inner
+    put_row(held.table, Lease(shard_id(0), TRIM_HORIZON, hash_key_range=stream.list_shards()[0].hash_key_range))
+    beating(held, Lease(shard_id(1), TRIM_HORIZON, lease_owner="java", lease_counter=5))
+    other, _ = stream.split(shard_id(1))
+    numbers = [stream.put("k", b"%d" % n, explicit_hash_key=0) for n in range(5)]
+    stream.merge(shard_id(0), other)
+    held.query.clock.sleep(age)
+    held.query.restart()
+    if has_targets:
+        held.query.driver.set_targets()
+    assert [r.data for r in held.drain(limit=limit)] == [b"0", b"1", b"2", b"3", b"4"]
+    if limit.records is not None:
+        assert max(map(len, held.query.rows)) == limit.records
+    assert row(held.table, shard_id(0)).checkpoint == Checkpoint(numbers[-1])
+    before = held.query.stream.calls["poll"]
+    assert held.drain(limit=limit) == []
+    assert held.query.stream.calls["poll"] >= before + 3, "calls pace a query that has nothing else to look into"
 
 
 @pytest.mark.parametrize(("committed", "is_readable"), [(True, True), (False, True), (True, False)])

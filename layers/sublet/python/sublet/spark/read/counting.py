@@ -132,9 +132,10 @@ class _LastPage:
 class ShardCount:
     """One shard's count, from `position` on, where the next batch begins if it continues the last one.
 
-    inside       the shard's hash key range, as the batches' tasks have it
-    quiet_until  nothing beyond the position arrived before this time
-    tip_at       when nothing was last seen to follow; None: something follows
+    inside          the shard's hash key range, as the batches' tasks have it
+    quiet_until     nothing beyond the position arrived before this time
+    tip_at          when nothing was last seen to follow; None: something follows
+    to_last_record  no batch ends with the closed shard, only at a record of it
     """
 
     position: Begin
@@ -142,6 +143,7 @@ class ShardCount:
     pages_from: PagesFrom
     quiet_until: datetime | None = None
     tip_at: datetime | None = None
+    to_last_record: bool = False
     _walked: int = 0
     _pages: Iterator[Page] = field(init=False)
     _ahead: deque[_Counted] = field(default_factory=deque)
@@ -164,6 +166,11 @@ class ShardCount:
             return same_part and position.sequence_number == self.position.sequence_number
         return position == self.position
 
+    @property
+    def is_over(self) -> bool:
+        """True if a batch has found nothing, and no later one will."""
+        return self._is_ended and self._last is None
+
     def admit(self, share: BatchShare, now: datetime, placement: Placement) -> ShardPeek:
         """Where a batch with this share ends. At least one stream record is admitted."""
         self._size, self._last = _Size(), None
@@ -180,7 +187,7 @@ class ShardCount:
             self._size, self._last = self._size + one, at
             if self._size.uses_up(share):
                 return self._up_to(self._last, share, now)
-        if self._is_ended:
+        if self._is_ended and not self.to_last_record:
             return self._found(Ended())
         if self._last is not None:
             return self._up_to(self._last, share)

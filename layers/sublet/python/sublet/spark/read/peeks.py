@@ -102,10 +102,14 @@ class Peeker:
     Where it found nothing it keeps the iterator, which is at the tip, so that the next look is one call.
     """
 
-    def __init__(self, connection: StreamAccess, *, filters: bool = False) -> None:
-        """`filters`: records outside a shard's hash key range may be dropped."""
+    def __init__(self, connection: StreamAccess, *, filters: bool = False, to_last_record: bool = False) -> None:
+        """
+        filters         records outside a shard's hash key range may be dropped
+        to_last_record  a closed shard is one in which nothing more arrives: a batch ends at a record of it
+        """
         self._connection = connection
         self._filters = filters
+        self._to_last_record = to_last_record
         self._at_tip: dict[str, _AtTip] = {}
         self._quiet: dict[str, tuple[Begin, datetime]] = {}
         """By shard id: a position, and a time before which nothing beyond it arrived."""
@@ -129,7 +133,7 @@ class Peeker:
             return self._count(shard, position, share, placement)
         if share.span is not None and (peek := self._span(shard, position, share.span)):
             return peek
-        return ShardPeek(Ended()) if not shard.is_open else self._search(shard.shard_id, position)
+        return ShardPeek(Ended()) if self._may_end(shard) else self._search(shard.shard_id, position)
 
     def look_further(self, shard: Shard, share: BatchShare, placement: Placement = NOT_DESCRIBED) -> ShardPeek:
         """Where the last look's batch ends with a larger share of a limit that counts. Only if more waits there."""
@@ -151,6 +155,9 @@ class Peeker:
             if last.approximate_arrival_timestamp >= now or is_at_tip(page):
                 break
         return ShardPeek(read_to(last))
+
+    def _may_end(self, shard: Shard) -> bool:
+        return not shard.is_open and not self._to_last_record
 
     def _search(self, shard_id: str, position: Begin) -> ShardPeek:
         remembered = self._at_tip.pop(shard_id, None)
@@ -253,9 +260,15 @@ class Peeker:
             if is_at_tip(page) or is_far_enough:
                 if not look_only and not page.is_shard_end:
                     self._at_tip[shard_id] = _AtTip(position, pages, self._connection.clock.steady())
-                return _Found(None, page, self._quiet_until(shard_id, position), walked)
+                return _Found(None, self._shown(page), self._quiet_until(shard_id, position), walked)
         last = page.records[-1] if page is not None and page.records else None
-        return _Found(last if last is not None and is_beyond(last, position) else None, page)
+        return _Found(last if last is not None and is_beyond(last, position) else None, self._shown(page))
+
+    def _shown(self, page: Page | None) -> Page | None:
+        """The page as a search sees it, which takes a closed shard's end for its tip if it may not end there."""
+        if page is None or not page.is_shard_end or not self._to_last_record:
+            return page
+        return page._replace(is_shard_end=False, millis_behind_latest=0)
 
     def _note_quiet(self, shard_id: str, position: Begin, until: datetime | None) -> None:
         known = self._quiet_until(shard_id, position)
@@ -283,11 +296,12 @@ class Peeker:
                 inside,
                 lambda at, limit: read_pages(self._connection, shard_id, at, limit),
                 self._quiet_until(shard_id, position),
+                to_last_record=self._to_last_record,
             )
         peek = count.admit(share, now, placement)
         if peek.end is None:
             self._note_quiet(shard_id, position, peek.quiet_until)
-        if not isinstance(peek.end, Ended):
+        if not isinstance(peek.end, Ended) and not count.is_over:
             self._counts[shard_id] = count
         return peek
 
@@ -303,10 +317,10 @@ class Peeker:
             # Perhaps idle: then it is walked once, from the position to the first record or the tip.
             first = self._first_beyond(shard_id, position)
             if first.record is None:
-                return first.peek() if shard.is_open else None
+                return None if self._may_end(shard) else first.peek()
             begins_at = first.record.approximate_arrival_timestamp
             if begins_at + span >= now:
-                return self._nearest(now, shard_id, position, first).peek() if shard.is_open else None
+                return None if self._may_end(shard) else self._nearest(now, shard_id, position, first).peek()
             pages = self._pages_from_moment(shard_id, begins_at + span)
             page = next(pages)
         found = self._first(shard_id, position, chain([page], pages), look_only=True)

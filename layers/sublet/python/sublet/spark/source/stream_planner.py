@@ -90,6 +90,9 @@ class StreamPlanner:
         self._portion = portion
         self._filters = options.hash_range_filter is HashRangeFilter.KCL
         self._peeker = Peeker(access, filters=self._filters)
+        self._blocked_peeker = Peeker(access, filters=self._filters, to_last_record=True)
+        self._blocked = frozenset[str]()
+        """Shards of the last look that may only be read to their last record."""
         self._described = Descriptions(
             access.stream, access.clock, lambda: portion.placement(stream), filters=self._filters
         )
@@ -301,25 +304,18 @@ class StreamPlanner:
         listed = sorted(places.keys() & self._shards.keys())
         shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
         share = BatchShare(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
-        blocked = self._portion.blocked(shards, self._shards)
+        self._blocked = self._portion.blocked(shards, self._shards)
         with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
-            peeks = pool.map(
-                lambda shard: (
-                    self._peek_blocked(shard, places[shard.shard_id])
-                    if shard.shard_id in blocked
-                    else self._peek(shard, places[shard.shard_id], share)
-                ),
-                shards,
-            )
+            peeks = pool.map(lambda shard: self._peek(shard, places[shard.shard_id], share), shards)
             return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
-
-    def _peek_blocked(self, shard: Shard, place: ShardOffset) -> ShardPeek:
-        peek = self._look(replace(shard, is_open=True), place, NO_LIMIT)
-        return ShardPeek(None, caught_up=True) if isinstance(peek.end, Ended) else peek
 
     def _look(self, shard: Shard, place: ShardOffset, share: BatchShare) -> ShardPeek:
         assert not isinstance(place.position, Ended), "an ended shard is not looked into"
-        return self._peeker.look(shard, place.position, share, self._placement, place.quiet_until)
+        peeker = self._peeker_of(shard.shard_id)
+        return peeker.look(shard, place.position, share, self._placement, place.quiet_until)
+
+    def _peeker_of(self, shard_id: str) -> Peeker:
+        return self._blocked_peeker if shard_id in self._blocked else self._peeker
 
     def _peek(self, shard: Shard, place: ShardOffset, share: BatchShare) -> ShardPeek:
         if self._targets is None:
@@ -330,12 +326,12 @@ class StreamPlanner:
         assert not isinstance(place.position, Ended), "an ended shard is not looked into"
         if _has_reached(place.position, target.end):
             return ShardPeek(None, caught_up=True)
-        if share == NO_LIMIT:
+        if share == NO_LIMIT and not (isinstance(target.end, Ended) and shard.shard_id in self._blocked):
             return ShardPeek(target.end, caught_up=True)
         return _up_to(self._look(shard, place, share), target.end)
 
     def _look_further(self, shard_id: str, share: BatchShare) -> ShardPeek:
-        peek = self._peeker.look_further(self._shards[shard_id], share, self._placement)
+        peek = self._peeker_of(shard_id).look_further(self._shards[shard_id], share, self._placement)
         target = None if self._targets is None else self._targets[shard_id].end
         return peek if target is None else _up_to(peek, target)
 
