@@ -38,6 +38,8 @@ class LeasedShards:
         self._access = access
         self._options = options
         self._planned: Offset | None = None
+        self._resumed: tuple[Offset, Offset, Sequence[ShardRange]] | None = None
+        """The start and end of the logged batch that is repeated, and what was left of it. Spark may ask again."""
         self._has_looked = False
         """The last plan has looked into a shard."""
         self._takes_what_is_there = False
@@ -75,7 +77,7 @@ class LeasedShards:
 
     def planned(self, end: Offset) -> None:
         """Called before Spark learns of the batch, so that the keeper knows of every batch that runs."""
-        self._planned = end
+        self._planned, self._resumed = end, None
         self._keeper.planned(end)
 
     def planned_nothing(self) -> None:
@@ -120,11 +122,13 @@ class LeasedShards:
         self, ranges: Sequence[ShardRange], start: Offset, end: Offset, has_shard: Callable[[str], bool]
     ) -> Sequence[ShardRange]:
         """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
-        of it, once each of its leases is ours or past it.
+        of it, once each of its leases is ours or past it; the same again if it is asked again.
 
         Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience; DataGap if neither a
         shard of it nor its lease is there any more.
         """
+        if self._resumed is not None and self._resumed[:2] == (start, end):
+            return self._resumed[2]
         if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
         patience = self._options.patience + 2 * self._options.failover_time
@@ -138,6 +142,7 @@ class LeasedShards:
                     if not has_shard(shard_id):
                         self._tell_of_lost_lease(shard_id)
                 self.planned(end)
+                self._resumed = (start, end, resumed.ranges)
                 return resumed.ranges
             if self._access.clock.steady() > until:
                 raise LeaseHeldElsewhere(
