@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from sublet.errors import DataGap, StreamRecreated, StreamUnavailable
+from sublet.errors import DataGap, SettingsError, StreamRecreated, StreamUnavailable
 from sublet.ports import PollRefusal
 from sublet.protocol.aggregation import aggregate
 from sublet.protocol.checkpoint import TRIM_HORIZON, Checkpoint
@@ -531,3 +531,43 @@ def test_latest_is_a_moment_by_the_service_s_clock() -> None:
     query.stream.service_time = lambda: moment  # type: ignore[method-assign]
     query.plan()
     assert [shard.began for shard in query.offset(0).shards.values()] == [Unread(moment)]
+
+
+def test_start_position_that_is_seconds_ahead_is_waited_for() -> None:
+    query = memory_query(2)
+    start = query.clock.now() + 20 * SECOND
+    query.options = options(startPosition=f"AT_TIMESTAMP:{start.isoformat()}")
+    query.restart()
+    put(query, 10)
+    assert query.plan()
+    assert query.clock.now() >= start
+    query.run()
+    late = put(query, 5)
+    assert sorted(row.data for row in query.run_all()) == sorted(late)
+
+
+def test_start_position_that_is_not_in_the_past_is_refused() -> None:
+    query = memory_query(1)
+    start = (query.clock.now() + 2 * query.options.patience).isoformat()
+    query.options = options(startPosition=f"AT_TIMESTAMP:{start}")
+    query.restart()
+    put(query, 1)
+    with pytest.raises(SettingsError, match=r"startPosition.*a time in the past"):
+        query.plan()
+    with pytest.raises(SettingsError, match=r"startPosition.*a time in the past"):
+        batch_rows(query, startPosition=f"AT_TIMESTAMP:{start}")
+
+
+def test_batch_from_a_moment_that_kinesis_clock_has_not_reached_has_no_rows() -> None:
+    """By a filter, while records arrive."""
+    query = memory_query(1)
+    put(query, 1)
+    query.clock.sleep(5 * SECOND)
+
+    def put_one(_: str) -> None:
+        put(query, 1)
+
+    query.stream.refuse = put_one
+    began = query.clock.steady()
+    assert batch_rows(query, ReadScope(since=began + 100 * SECOND)) == []
+    assert query.clock.steady() - began < 20 * SECOND

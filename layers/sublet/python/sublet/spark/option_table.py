@@ -99,7 +99,8 @@ OPTIONS = (
         values.position,
         "TRIM_HORIZON",
         _BOTH,
-        "Where to start: `TRIM_HORIZON`, `LATEST` (streaming: the time of the first plan), `AT_TIMESTAMP:<ISO 8601>`.",
+        "Where to start: `TRIM_HORIZON`, `LATEST` (streaming: the time of the first plan), `AT_TIMESTAMP:<ISO 8601>`, "
+        "which is in the past.",
     ),
     Option(
         "endPosition",

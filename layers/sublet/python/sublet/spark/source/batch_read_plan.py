@@ -25,6 +25,7 @@ from sublet.spark.read.pages import first_record_at
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
 from sublet.spark.source.data_loss import tell_of_gap
+from sublet.spark.source.start_time import time_at_start
 
 LOOKS_AT_ONCE = 32
 
@@ -95,9 +96,9 @@ def plan_stream(connection: StreamAccess, options: Options, wanted: ReadScope) -
     listed = connection.stream.list_shards()
     _check_named_shards(connection, options, wanted, {shard.shard_id for shard in listed})
     shards = sorted((s for s in listed if wanted.has(s.shard_id)), key=lambda shard: shard.shard_id)
-    peeker = Peeker(connection)
+    peeker, first = Peeker(connection), _first(connection, options, wanted)
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard), shards))
+        ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard, first), shards))
     placement = _placement(connection, options)
     return [
         ReadTask(
@@ -144,13 +145,12 @@ def _check_named_shards(connection: StreamAccess, options: Options, wanted: Read
 
 
 def _range(
-    connection: StreamAccess, peeker: Peeker, options: Options, wanted: ReadScope, shard: Shard
+    connection: StreamAccess, peeker: Peeker, options: Options, wanted: ReadScope, shard: Shard, first: Unread
 ) -> ShardRange | None:
-    begin = _begin(options, wanted, shard)
+    begin = _begin(options, shard, first)
     if begin is None:
         return None
     hash_key_range = shard.hash_key_range if options.hash_range_filter is HashRangeFilter.KCL else None
-    since = max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None)
     until = _until(options, wanted, connection.clock.now())
     end, sub = None, None
     if options.end_checkpoints is not None:
@@ -174,15 +174,27 @@ def _range(
         end,
         verify=isinstance(begin, ReadTo),
         end_sub_sequence_number=sub,
-        since=since,
+        since=_since(options, wanted),
         until=until,
     )
 
 
-def _begin(options: Options, wanted: ReadScope, shard: Shard) -> Begin | None:
+def _since(options: Options, wanted: ReadScope) -> datetime | None:
+    return max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None)
+
+
+def _first(connection: StreamAccess, options: Options, wanted: ReadScope) -> Unread:
+    """Where shards without a checkpoint begin. A filter may ask for records that arrive after now; the task drops what
+    comes before. Raises SettingsError for a start position that is not in the past.
+    """
+    since = _since(options, wanted)
+    return Unread(None if since is None else min(since, time_at_start(connection, options.start_position)))
+
+
+def _begin(options: Options, shard: Shard, first: Unread) -> Begin | None:
     """Returns None if the shard has been read to its end."""
     if options.start_checkpoints is None:
-        return Unread(max((m for m in (options.start_position.at, wanted.since) if m is not None), default=None))
+        return first
     checkpoint = options.start_checkpoints.get(shard.shard_id)
     if checkpoint is None:
         return Unread()

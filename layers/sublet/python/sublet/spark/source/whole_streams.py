@@ -21,6 +21,7 @@ from sublet.spark.plan.lag import ShardLook
 from sublet.spark.plan.offsets import Offset, ShardOffset, StreamOffset
 from sublet.spark.plan.planning import ShardRange, beginning_shards, first_positions
 from sublet.spark.source.portion import QueriedStream
+from sublet.spark.source.start_time import time_at_start
 
 LISTING_ATTEMPTS = 5
 
@@ -93,8 +94,9 @@ class WholeStreams:
     ) -> dict[str, ShardOffset]:
         """The first positions. Lists again while hash keys are missing, as in a listing made during a reshard."""
         position, kinesis = stream.options.start_position, stream.access.stream
-        if position.kind is StartKind.LATEST:
-            now = kinesis.service_time()  # a driver whose clock is ahead would skip records that arrive meanwhile
+        if position.kind is not StartKind.TRIM_HORIZON:
+            # With LATEST, a driver whose clock is ahead would skip records that arrive meanwhile.
+            now = time_at_start(stream.access, position)
         for attempt in range(1, LISTING_ATTEMPTS + 1):
             scan = self._leases_of(stream.key)  # before the listing: a new shard has none yet
             open_at_start = kinesis.list_shards(position)
