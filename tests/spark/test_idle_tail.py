@@ -117,3 +117,23 @@ def test_shard_that_closes_while_it_is_searched_is_read_whole(closed_at_poll: in
     rows = query.run_all()
     assert len(rows) == len({row.sequence_number for row in rows}) == COUNT
     assert len(query.stream.inner.logs) == 3
+
+
+@pytest.mark.parametrize("lasts", [timedelta(0), 10 * SECOND, MINUTE])
+@pytest.mark.parametrize("ago", [timedelta(0), 2 * SECOND, 30 * SECOND, 2 * MINUTE])
+def test_burst_after_an_idle_look_is_one_batch(ago: timedelta, lasts: timedelta) -> None:
+    query = memory_query(1)
+    query.stream.inner.put("k", DATA)
+    query.run_all()
+    query.clock.sleep(5 * SECOND)
+    assert not query.plan()
+    before = fetched(query)
+    for _ in range(40):
+        query.clock.sleep(lasts / 40)
+        query.stream.inner.put_all([("k", DATA)] * 50)
+    query.clock.sleep(ago)
+    assert query.plan()
+    assert len(query.run()) >= 1_900
+    query.clock.sleep(2 * SECOND)
+    assert len(query.run_all()) == 2_001
+    assert fetched(query) - before <= 2.2 * 2_000

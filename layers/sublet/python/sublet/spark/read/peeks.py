@@ -162,7 +162,8 @@ class Peeker:
     def _search(self, shard_id: str, position: Begin) -> ShardPeek:
         remembered = self._at_tip.pop(shard_id, None)
         if remembered is not None and self._is_there(remembered, position):
-            return self._first(shard_id, position, remembered.pages).peek()
+            now = self._connection.clock.now()
+            return self._nearest(now, shard_id, position, self._first(shard_id, position, remembered.pages)).peek()
         return self._near_tip(shard_id, position).peek()
 
     def _is_there(self, remembered: _AtTip, position: Begin) -> bool:
