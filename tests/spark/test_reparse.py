@@ -32,6 +32,7 @@ from sublet.spark.pipeline.reparsing import Reparsed, reparse
 from sublet.spark.pipeline.running import run_pipeline, schema_of
 from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tally import PlainLines, RunTally
+from sublet.spark.plan.table_positions import TablePositions
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -196,6 +197,66 @@ def test_raw_fills_what_the_schema_adds(spark: SparkSession, stream: str, tmp_pa
         reparse(spark, again(tmp_path, NEW, Source.RAW), print)
     with pytest.raises(SettingsError, match=r"setting schema = 'parsed\.note'"):
         reparse(spark, again(tmp_path, NEW.replace("STRING", "INT"), Source.RAW, RULE), print)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_tables_that_begin_after_shards_have_ended_get_these_once(
+    spark: SparkSession, embedded_aws: EmbeddedAws, stream: str, tmp_path: Path, is_before: bool
+) -> None:
+    """Whether `reparse` or the pipeline begins the tables, and also after the checkpoint was emptied."""
+    write(spark, stream, tmp_path, None)
+    client = embedded_aws.client("kinesis")
+    left, right = (shard["ShardId"] for shard in client.list_shards(StreamName=stream)["Shards"])
+    client.merge_shards(StreamName=stream, ShardToMerge=left, AdjacentShardToMerge=right)
+    client.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
+    client.put_record(StreamName=stream, Data=b'{"id": 50, "at": 50}', PartitionKey="50")
+    time.sleep(1.1)
+    write(spark, stream, tmp_path, None if is_before else OLD)
+    said: list[object] = []
+    assert reparse(spark, again(tmp_path, OLD, Source.RAW), said.append) == Reparsed(41, 10)
+    assert not any("left to the pipeline" in str(line) for line in said)
+    for log in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log)
+    write(spark, stream, tmp_path, OLD)
+    assert_each_once(tmp_path)
+    assert ids(tmp_path) == [*range(40), 50]
+
+
+def test_batch_that_was_cut_off_before_its_tables_began_is_brought_by_reparse(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`reparse` is killed too, after it has moved the positions, and a run goes on before another one."""
+    write(spark, stream, tmp_path, None, maxRecordsPerTrigger="10")
+    commits = tmp_path / "lake" / "_checkpoint" / "commits"
+    shutil.rmtree(commits)
+    commits.mkdir()
+    (commits / "0").write_text("v1\n{}")
+    with monkeypatch.context() as patch:
+        patch.setattr(reparsing, "open_lake", lambda *given: DiesBefore(open_lake(*given), 2))
+        with pytest.raises(Killed):
+            reparse(spark, again(tmp_path, OLD, Source.RAW), print)
+    assert (rows(tmp_path, "parsed"), rows(tmp_path, "rejected")) == ([], [])
+    write(spark, stream, tmp_path, OLD, maxRecordsPerTrigger="10")
+    assert reparse(spark, again(tmp_path, OLD, Source.RAW), print) == Reparsed(40, 10)
+    assert_each_once(tmp_path)
+
+
+def test_pipeline_that_writes_while_reparse_begins_ends_one_of_them(
+    spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(spark, stream, tmp_path, None)
+    fill = reparsing.filled
+
+    def meanwhile(tables: list[TablePositions]) -> list[TablePositions]:
+        for log in ("offsets", "commits"):
+            shutil.rmtree(tmp_path / "lake" / "_checkpoint" / log)
+        write(spark, stream, tmp_path, OLD)
+        return fill(tables)
+
+    monkeypatch.setattr(reparsing, "filled", meanwhile)
+    with pytest.raises(SettingsError, match="another run of this pipeline has written it"):
+        reparse(spark, again(tmp_path, OLD, Source.RAW), print)
+    assert_each_once(tmp_path)
 
 
 def test_records_of_the_batch_under_way_are_left_for_later(spark: SparkSession, stream: str, tmp_path: Path) -> None:

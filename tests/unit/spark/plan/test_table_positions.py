@@ -28,6 +28,7 @@ from sublet.spark.plan.table_positions import (
     ShardExtent,
     TablePositions,
     bounded,
+    filled,
     held_by_all,
     refuse_gap,
 )
@@ -328,6 +329,31 @@ def test_stream_is_forgotten_with_its_last_shard() -> None:
     for passed, streams in ((KEPT_MILLIS - 1, {"orders", "gone"}), (KEPT_MILLIS, {"orders"})):
         after = old.advanced(bounded(extent(NOW + passed, a=(6, 9)), None, offset(a=ReadTo("9"))))
         assert after.created.keys() == streams
+
+
+def test_new_table_is_filled_with_the_positions_of_raw_up_to_the_table_that_lags() -> None:
+    end = offset(a=ReadTo("9"), s=Ended(), empty=Ended())
+    raw = held(s=3, w=2).advanced(bounded(extent(a=(6, 9), s=(4, 5)), None, end))
+    assert filled([raw, TablePositions(), TablePositions()]) == [raw, raw, raw]
+    lags = replace(held(a=7, s=4), ended=frozenset())
+    _, new, other = filled([raw, TablePositions(), lags])
+    assert at(new) == {"a": "7", "s": "4", "w": "2", "empty": "0"}
+    assert (new.ended, new.created) == ({"orders/empty"}, raw.created)
+    assert at(other) == {"a": "7", "s": "4", "empty": "0"}, "the pipeline has begun to write it"
+    assert filled([raw, new, other]) == [raw, new, other]
+
+
+def test_table_that_began_after_a_shard_is_filled_with_it() -> None:
+    raw = held(s=5).advanced(bounded(extent(a=(6, 9)), None, offset(a=ReadTo("9"), s=Ended(), b=ReadTo("1"))))
+    began = TablePositions().advanced(bounded(extent(a=(8, 9)), None, offset(a=ReadTo("9"), s=Ended())))
+    assert at(began) == {"a": "9", "s": "0"}
+    _, after = filled([raw, began])
+    assert (at(after), after.ended) == ({"a": "9", "s": "5"}, {"orders/s"}), "b is left to the pipeline"
+    assert held_by_all([raw, after]) == {"orders/a": "9", "orders/b": "0", "orders/s": "5"}
+    never = replace(began, shards={"orders/a": Reached(Checkpoint("9"))}, ended=None)
+    assert filled([raw, never]) == [raw, never], "of an earlier version, which does not know what has ended"
+    later = replace(began, created={"orders": to_millis(CREATED) + 1})
+    assert filled([raw, later]) == [raw, later], "another stream of that name"
 
 
 def test_positions_round_trip() -> None:

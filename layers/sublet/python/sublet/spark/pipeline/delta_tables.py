@@ -138,7 +138,10 @@ class DeltaTables:
         table = self.opened(name)
         if table is None:
             raise SettingsError("output", name, "there is no such Delta table")
-        commit = CommitProperties(app_transactions=[self.begin(name, self.held(name, table), reached)])
+        held = self.held(name, table)
+        if self._read.get(name, held.version) != held.version:
+            raise written_by_another_run(name)
+        commit = CommitProperties(app_transactions=[self.begin(name, held, reached)])
         schema, partitions = table.schema(), table.metadata().partition_columns
         table.create_write_transaction([], "append", schema, partitions, commit_properties=commit)
 

@@ -71,7 +71,10 @@ class IcebergTables:
 
     def move(self, name: str, reached: TablePositions) -> None:
         """Sets the positions of an existing table, without rows."""
-        self._publish(name, reached, self._held(name)[1] + 1, None)
+        number = self._held(name)[1]
+        if self._read.get(name, number) != number:
+            raise written_by_another_run(name)
+        self._publish(name, reached, number + 1, None)
 
     def _write(self, name: str, frame: DataFrame, batch: Batch) -> int:
         held, number = self._held(name)

@@ -3,6 +3,12 @@
 Of each arrival date, what comes is added before what goes is removed, and both find a record by its position. So after
 a crash a record may be in both tables, and never in none; another run leaves it in one. Records that are not in all of
 the pipeline's own tables yet are left to it: it may have written some of the tables, and will write the others.
+
+But tables that begin later than `raw` get nothing of what is in `raw` by then, unless the pipeline reads it again, and
+then all of it. So before `--from raw` brings that, it moves the positions of these tables to where `raw` is: from then
+on it is not the pipeline's, which leaves it out of each batch as it does for `raw`. In this order nothing comes twice.
+After a crash some of it is in neither of the two, as it was before, and another run brings it. If the pipeline writes
+them meanwhile, the second of the two finds that the positions have moved, and fails; repeated, it goes on from there.
 """
 
 from __future__ import annotations
@@ -32,10 +38,10 @@ from sublet.spark.pipeline.payload import Payload
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.running import payload_of, schema_of
 from sublet.spark.pipeline.session import in_session, say
-from sublet.spark.pipeline.tables import positions_in
+from sublet.spark.pipeline.tables import MovableTables, tables_in
 from sublet.spark.pipeline.transforming import OWN_TABLES
 from sublet.spark.pipeline.variant_columns import check_sink
-from sublet.spark.plan.table_positions import BatchExtent, bounded, held_by_all
+from sublet.spark.plan.table_positions import BatchExtent, bounded, filled, held_by_all
 from sublet.spark.positions import is_beyond
 
 IDENTITY = (ARRIVAL_DATE, "stream", "shardId", "sequenceNumber", "subSequenceNumber")
@@ -67,7 +73,7 @@ def reparse_in_this_process(settings: ReparseSettings) -> int:
 
 
 def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Reparsed:
-    """Raises SettingsError before anything is changed; of a registry, before anything of the arrival date is."""
+    """Raises SettingsError before a row is changed; of a registry, before anything of the arrival date is."""
     schema = schema_of(spark, settings.schema)
     check_sink(schema, settings.sink)
     payload = payload_of(spark, settings.schema, settings.format, strict=settings.strict, region=settings.region)
@@ -80,9 +86,13 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
     last = committed_batch(SparkFiles(spark), settings.checkpoint)
     if last < 0:
         raise SettingsError("checkpoint", settings.checkpoint, "the pipeline's own, with a committed batch")
-    is_whole = _is_whole(spark, settings, last)
+    days = lake.days(settings.source) if settings.source in names else []
+    tables = tables_in(spark, settings.output, settings.checkpoint, settings.sink)
+    if tables is not None and settings.source is Source.RAW and days:
+        _take_over(lake, tables, days[0], schema, payload)
+    is_whole = _is_whole(spark, settings, tables, last)
     done, left = Reparsed(), 0
-    for day in lake.days(settings.source) if settings.source in names else ():
+    for day in days:
         left += lake.read(settings.source, day).where(~is_whole).count()
         found = _Day(lake, settings, day, merged).reparse(schema, payload, is_whole)
         report(f"{day}: {found.fit:,} fit, {found.misfit:,} do not")
@@ -93,14 +103,34 @@ def reparse(spark: SparkSession, settings: ReparseSettings, report: Say) -> Repa
     return done
 
 
-def _is_whole(spark: SparkSession, settings: ReparseSettings, last: int) -> Column:
+def _take_over(lake: Lake, tables: MovableTables, day: date, schema: StructType, payload: Payload) -> None:
+    """Moves the positions of tables that began later than `raw`, which are created if need be. `day`: one that `raw`
+    has. Raises SettingsError if the pipeline has written them meanwhile."""
+    held = [tables.positions(name) for name in OWN_TABLES]
+    for name, before, after in zip(OWN_TABLES, held, filled(held), strict=True):
+        if after is before:
+            continue
+        if name not in lake.names():
+            none = lake.read("raw", day).limit(0)
+            own = _bookkeeping(none)
+            judged = judge(none, schema, also=own, payload=payload)
+            made = parsed(judged, also=own) if name == "parsed" else rejected(judged, schema, also=own)
+            lake.merge(name, made, Merge(on=IDENTITY), PARTITIONS)
+        tables.move(name, after)
+
+
+def _bookkeeping(rows: DataFrame) -> list[str]:
+    return [name for name in BOOKKEEPING if name in rows.columns]
+
+
+def _is_whole(spark: SparkSession, settings: ReparseSettings, tables: MovableTables | None, last: int) -> Column:
     """Whether the pipeline is through with a record: all tables hold its shard up to there. Not by its batch's number,
     which after a set-back names other records, except where positions are not known. Where leases are shared, what was
     cut off between two tables may never come again: there the query's own position says that it is past a record, and
     the number does of shards that others have. Call it before rows are read."""
     by_number = F.col("batch") <= last
-    held = positions_in(spark, settings.output, settings.checkpoint, settings.sink, OWN_TABLES)
-    if held is None:
+    held = [] if tables is None else [tables.positions(name) for name in OWN_TABLES]
+    if not held or not all(table.shards for table in held):
         return by_number
     whole = F.coalesce(~is_beyond(held_by_all(held)), by_number)
     offset = OffsetLog(SparkFiles(spark).read_text, settings.checkpoint).offset(last)
@@ -124,7 +154,7 @@ class _Day:
 
     def reparse(self, schema: StructType, payload: Payload, is_whole: Column) -> Reparsed:
         rows = self._lake.read(self._source, self._day).where(is_whole)
-        own = [name for name in BOOKKEEPING if name in rows.columns]
+        own = _bookkeeping(rows)
         judged = judge(rows.dropDuplicates(list(IDENTITY)), schema, also=own, payload=payload)
         judged = judged.persist(StorageLevel.MEMORY_AND_DISK)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Protocol
 from uuid import uuid4
@@ -81,27 +81,30 @@ def open_tables(
     return parquet
 
 
-def positions_in(
-    spark: SparkSession, output: str, checkpoint: str, sink: Sink, names: Sequence[str]
-) -> list[TablePositions] | None:
-    """The positions of Delta or Iceberg tables, beside a pipeline that may be writing them. None if they are not known:
-    one of the tables has none, as in a lake without a schema so far and in those of sublet 0.2; or `deltalake` is
-    missing."""
+class MovableTables(Protocol):
+    """Tables whose positions can move without rows."""
+
+    def positions(self, table: str) -> TablePositions: ...
+
+    def move(self, name: str, reached: TablePositions) -> None:
+        """Sets the positions of an existing table. Raises an error if another run has moved them since they were
+        read."""
+
+
+def tables_in(spark: SparkSession, output: str, checkpoint: str, sink: Sink) -> MovableTables | None:
+    """The Delta or Iceberg tables of a pipeline that may be writing them. None if their positions are not known: sublet
+    0.2 has written them, or `deltalake` is missing."""
     files = SparkFiles(spark)
     mark = _mark(files, checkpoint if sink is Sink.ICEBERG else output)
     if mark is None or (sink is Sink.DELTA and find_spec("deltalake") is None):
         return None
-    tables: Tables
     if sink is Sink.ICEBERG:
         from sublet.spark.pipeline.iceberg_tables import IcebergTables
 
-        tables = IcebergTables(spark, output, mark.id, _NO_LAYOUT)
-    else:
-        from sublet.spark.pipeline.delta_tables import DeltaTables
+        return IcebergTables(spark, output, mark.id, _NO_LAYOUT)
+    from sublet.spark.pipeline.delta_tables import DeltaTables
 
-        tables = DeltaTables(files, output, mark.id, _NO_LAYOUT, write_files)
-    found = [tables.positions(name) for name in names]
-    return found if all(each.shards for each in found) else None
+    return DeltaTables(files, output, mark.id, _NO_LAYOUT, write_files)
 
 
 def claim(files: SparkFiles, settings: PipelineSettings) -> PipelineIdentity:

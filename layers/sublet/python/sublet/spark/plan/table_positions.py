@@ -192,6 +192,36 @@ class TablePositions:
             and (name not in theirs or theirs[name].checkpoint < min(held[name].checkpoint, shard.last))
         )
 
+    def holds_some(self, name: str, raw: TablePositions) -> bool:
+        """Whether the table holds records of this shard of `raw`."""
+        return name in self.shards and self.shards[name].checkpoint != NOTHING and self._has_stream_of(name, raw)
+
+    def with_those(self, shards: Mapping[str, Reached], raw: TablePositions) -> TablePositions:
+        """With these positions, as `filled` has them; `self` if that changes nothing."""
+        ended = raw.ended or frozenset()
+        if self.shards and (self.ended is None or raw.ended is None):
+            return self
+        new = {
+            name: at
+            for name, at in shards.items()
+            if (not self.shards or name in ended) and not self.holds_some(name, raw) and self._has_stream_of(name, raw)
+        }
+        whole = frozenset(name for name, at in new.items() if name in ended and at == raw.shards[name])
+        created = {stream: raw.created[stream] for stream in map(_stream_of, new) if stream in raw.created}
+        after = replace(
+            self,
+            shards={**self.shards, **new},
+            created={**created, **self.created},
+            ended=None if raw.ended is None else (self.ended or frozenset()) | whole,
+        )
+        return self if after == self else after
+
+    def _has_stream_of(self, name: str, raw: TablePositions) -> bool:
+        """Whether what the table holds of this shard's stream is of the one that `raw` has, and not of an earlier one
+        of that name."""
+        stream = _stream_of(name)
+        return stream not in raw.created or self.created.get(stream, raw.created[stream]) == raw.created[stream]
+
     def _of_todays_streams(self, extent: BatchExtent) -> dict[str, Reached]:
         """Without the shards of a stream that was deleted and created again under its name."""
         gone = {name for name, at in extent.created.items() if self.created.get(name, at) < at}
@@ -257,6 +287,18 @@ def held_by_all(tables: Sequence[TablePositions]) -> dict[str, str]:
     names = frozenset[str]().union(*(table.shards.keys() for table in tables))
     nowhere = Reached(NOTHING)
     return {name: str(min(table.shards.get(name, nowhere).checkpoint for table in tables)) for name in sorted(names)}
+
+
+def filled(tables: Sequence[TablePositions]) -> list[TablePositions]:
+    """What the tables hold once the records that `raw`, the first one, holds of a shard are in those that held nothing
+    of it: of any shard if they are new, and otherwise of one that has ended, since the pipeline goes on with the rest.
+    Where another table lags, only up to there."""
+    raw, *others = tables
+    least = {}
+    for name, at in raw.shards.items():
+        reached = (table.shards[name] for table in tables if table.holds_some(name, raw))
+        least[name] = min(reached, default=at, key=lambda each: each.checkpoint)
+    return [raw, *(table.with_those(least, raw) for table in others)]
 
 
 def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached]) -> bool:
