@@ -241,6 +241,31 @@ def test_emptied_checkpoint_that_starts_beyond_the_table_is_a_gap(
     assert TablePositions().gap(bounded(extent(a=(8, 9)), None, Offset({None: part}))) is None, "a new table"
 
 
+@pytest.mark.parametrize(
+    ("arrived", "ended", "start", "shard"),
+    [
+        (NOW - 1, frozenset(), Unread(from_millis(NOW)), "orders/s"),
+        (NOW, frozenset(), Unread(from_millis(NOW)), None),
+        (NOW - 1, frozenset({"orders/s"}), Unread(from_millis(NOW)), None),
+        (NOW - 1, None, Unread(from_millis(NOW)), None),
+        (NOW - 1, frozenset(), Unread(), None),
+        (NOW - 1, frozenset(), ReadTo("5"), None),
+    ],
+)
+def test_shard_that_closed_unread_before_the_start_of_an_emptied_checkpoint_is_a_gap(
+    arrived: int, ended: frozenset[str] | None, start: Unread | ReadTo, shard: str | None
+) -> None:
+    """Its child has not begun, so that nothing else of it tells; another branch is held beyond the start."""
+    table = replace(held(a=5), ended=ended)
+    table = replace(table, shards={**table.shards, "orders/s": Reached(Checkpoint("5"), arrived)})
+    first = {"a": ShardOffset(ReadTo("9"), began=start), "s": ShardOffset(Ended())}
+    batch = bounded(extent(a=(6, 9)), None, Offset({None: replace(offset().streams[None], shards=first)}))
+    assert table.gap(batch) == shard
+    if shard is not None:
+        with pytest.raises(SettingsError, match=r"holds orders/s up to 5, but batch 0 begins at .*TRIM_HORIZON"):
+            refuse_gap("raw", table, batch, "lake/_checkpoint", 0)
+
+
 def test_recreated_stream_beside_another_is_no_gap() -> None:
     """The old stream's positions stay in the checkpoint, under the same name."""
     [old], [new], [other] = (

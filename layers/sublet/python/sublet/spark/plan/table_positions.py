@@ -59,8 +59,8 @@ class BatchExtent:
     rows, size  how many rows, and how many bytes of data they have
     begins, ends  what the checkpoint says of the batch's shards, rows or not; None if it cannot be read
     begins_ended, ended  the shards that were, or now are, read to their ends; None if it cannot be read
-    starts   where shards start that the batch before does not know; not of a query that shares leases, whose other
-             workers may have handled what lies before
+    starts   where shards start that the batch before does not know, also if they were closed by then and are not read;
+             not of a query that shares leases, whose other workers may have handled what lies before
     created  when each stream was created, as far as the checkpoint says
     is_shared  whether the query shares leases
     judged_by  names the rule by which rows are judged: another schema has another one
@@ -151,7 +151,10 @@ class TablePositions:
         ahead = [name for name, begin in extent.begins.items() if self._lacks(name, begin, held)]
         if self.ended is not None:
             ahead += (extent.begins_ended or frozenset()) - self.ended
-        ahead += [name for name, start in extent.starts.items() if _starts_beyond(name, start, held)]
+        # A table that does not know what it holds to the end may do so of all that has ended.
+        whole = (extent.ended if self.ended is None else self.ended) or frozenset()
+        starts = {name: start for name, start in extent.starts.items() if name not in whole}
+        ahead += [name for name, start in starts.items() if _starts_beyond(name, start, held)]
         return min(ahead, default=None)
 
     def _lacks(self, name: str, begin: Checkpoint, held: Mapping[str, Reached]) -> bool:
@@ -394,10 +397,13 @@ def _ended(part: StreamOffset) -> frozenset[str]:
 
 
 def _starts(part: StreamOffset) -> dict[str, Unread | ReadTo]:
-    """Where the shards start of a stream that the query has not read before."""
+    """Where the shards start of a stream that the query has not read before. Those that it does not read, because they
+    were closed before its start, have the start of the others; if that is of leases, others have handled them."""
     starts: dict[str, Unread | ReadTo] = {}
     for key, shard in part.shards.items():
         unread = shard.position if isinstance(shard.position, Unread) else None
         if (start := shard.began or unread) is not None:
             starts[shard_name(part.stream, own_id(key))] = start
+    if len(start_of_all := set(starts.values())) == 1 and isinstance(start := start_of_all.pop(), Unread):
+        starts |= dict.fromkeys(_ended(part) - starts.keys(), start)
     return starts
