@@ -163,6 +163,7 @@ def test_a_line_names_the_shards_that_reparse_has_to_bring() -> None:
     PlainLines(said.append).batch_done(counted)
     assert said[1:] == summary_lines(counted, timedelta(0), "lake", NOW)[-1:]
     assert "lack records of orders/a, orders/b" in said[1]
+    assert "or because these tables are new" in said[1]
     assert "sublet pipeline reparse --from raw" in said[1]
 
 

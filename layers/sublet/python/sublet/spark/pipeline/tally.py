@@ -110,8 +110,11 @@ def lines_of_reparsing(passed_over: Collection[str], judged_twice: Collection[st
     """What only `reparse` mends, a line for each cause."""
     lines = []
     if passed_over:
-        lack = f"parsed and rejected lack records of {', '.join(sorted(passed_over))} that raw has: "
-        why = "a batch was cut off between these tables, and other workers of the application have handled it. "
+        lack = f"parsed and rejected lack records of {', '.join(sorted(passed_over))} that raw has, "
+        why = (
+            "because a batch was cut off between these tables and other workers of the application have handled it, or "
+            "because these tables are new. "
+        )
         lines.append(f"{lack}{why}{_REPARSE}")
     if judged_twice:
         differ = f"parsed and rejected may both lack, or both have, records of {', '.join(sorted(judged_twice))}: "
