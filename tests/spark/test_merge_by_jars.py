@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -22,8 +25,9 @@ from sublet.spark.pipeline.merge_rule import DELETED_AT, MERGED, MergeRule
 from sublet.spark.pipeline.merged_table import merged_table, open_merged
 from sublet.spark.pipeline.reparse_command import ReparseSettings, Source
 from sublet.spark.pipeline.reparsing import IDENTITY, Reparsed, reparse
-from sublet.spark.pipeline.running import schema_of
-from sublet.spark.pipeline.settings import Sink
+from sublet.spark.pipeline.running import run_pipeline, schema_of
+from sublet.spark.pipeline.settings import Sink, pipeline_settings
+from sublet.spark.pipeline.tally import PlainLines, RunTally
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -237,6 +241,44 @@ def test_records_move_between_parsed_and_rejected(spark: SparkSession, sink: Sin
     assert (moved("parsed"), moved("rejected")) == (Counter(["95"]), Counter(["96", "97"]))
     with pytest.raises(SettingsError, match=r"setting schema = .*note"):
         again("id INT NOT NULL, note INT", Source.REJECTED)
+
+
+def test_tables_that_reparse_begins_get_nothing_twice_after_an_emptied_checkpoint(
+    spark: SparkSession, embedded_aws: EmbeddedAws, sink: Sink, output: str, tmp_path: Path
+) -> None:
+    client, stream = embedded_aws.client("kinesis"), f"begun-{sink}-{os.getpid()}"
+    client.create_stream(StreamName=stream, ShardCount=2)
+    client.get_waiter("stream_exists").wait(StreamName=stream, WaiterConfig={"Delay": 1})
+    for number in range(20):
+        client.put_record(StreamName=stream, Data=b'{"id": %d}' % (number % 15), PartitionKey=str(number))
+    client.put_record(StreamName=stream, Data=b"no JSON", PartitionKey="a")
+    time.sleep(1.1)
+    checkpoint = tmp_path / "checkpoint"
+
+    def load(schema: str | None) -> None:
+        given = pipeline_settings(
+            output=output,
+            checkpoint=str(checkpoint),
+            sink=sink,
+            schema=schema,
+            transform=None,
+            every=None,
+            options={"stream": stream},
+            spark={},
+        )
+        run_pipeline(spark, given, RunTally(), PlainLines(print), SystemClock(), lambda: False)
+
+    load(None)
+    settings = ReparseSettings(
+        output=output, checkpoint=str(checkpoint), sink=sink, source=Source.RAW, schema="id INT", merge=None, spark={}
+    )
+    for _ in range(2):
+        assert reparse(spark, settings, print) == Reparsed(20, 1)
+    for log in ("offsets", "commits"):
+        shutil.rmtree(checkpoint / log)
+    load("id INT")
+    found = {name: len(table(spark, output, sink, name)) for name in ("raw", "parsed", "rejected")}
+    assert found == {"raw": 21, "parsed": 20, "rejected": 1}
 
 
 def write_raw(lake: Lake, records: Records, numbered: Callable[[DataFrame], DataFrame]) -> None:
