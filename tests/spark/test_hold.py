@@ -17,6 +17,7 @@ from sublet.errors import (
     LeaseTableUnavailable,
     OffsetMalformed,
     SettingsError,
+    StreamUnavailable,
 )
 from sublet.ports import Applied
 from sublet.protocol.aggregation import aggregate
@@ -627,6 +628,39 @@ def test_available_now_reads_what_is_left_to_a_process_that_ended_as_it_began() 
     held.sightings.announce("fleet-1", Announcement(AnnouncementKind.JOINS, held.query.clock.now()))
     held.query.driver.set_targets()
     assert len(held.drain(idle=1)) == 40
+
+
+@pytest.mark.parametrize("call", ["list_shards", "scan"])
+def test_available_now_reads_children_though_one_call_for_their_leases_was_refused(call: str) -> None:
+    """Nothing else is left to read, so that the run would end as if there were nothing."""
+    held = held_query()
+    put(held, 5)
+    held.query.stream.inner.split(shard_id(0))
+    put(held, 5, first=5)
+    held.query.driver.set_targets()
+    assert held.batch()
+    calls = held.query.stream if call == "list_shards" else held.table
+
+    def refuse_once(*_: object) -> NoReturn:
+        del vars(calls)[call]
+        raise StreamUnavailable("down") if call == "list_shards" else LeaseTableUnavailable("down")
+
+    vars(calls)[call] = refuse_once
+    assert len(held.drain(idle=1)) == 5
+    assert call not in vars(calls)
+
+
+def test_available_now_ends_though_a_shards_children_are_not_listed_and_tells_of_it() -> None:
+    held = held_query()
+    put(held, 5)
+    held.query.stream.inner.split(shard_id(0))
+    held.query.driver.set_targets()
+    assert held.batch()
+    shards = held.query.stream.inner.list_shards()
+    vars(held.query.stream)["list_shards"] = lambda **_: shards[:1]
+    assert held.drain(idle=1) == []
+    [told] = [each for each in held.query.memory_log.lines if "goes on without leases" in each.message]
+    assert told.fields == {"leases": shard_id(0)}
 
 
 def test_available_now_tells_of_a_lease_that_pauses_because_its_owners_crash() -> None:

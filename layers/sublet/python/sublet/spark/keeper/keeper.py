@@ -58,7 +58,7 @@ class LeaseKeeping(Protocol):
 
     def planned_nothing(self) -> None: ...
 
-    def unsettled(self) -> frozenset[str]: ...
+    def unsettled(self) -> frozenset[str] | None: ...
 
     def placement_of(self, stream: StreamKey | None) -> Placement: ...
 
@@ -122,12 +122,7 @@ class Keeper:
             self._write_due()  # the row of a lease taken may say less than this query has committed
         self._release_unread()
         self._is_planning = True
-        offsets = self._offsets
-        return {
-            key: lease
-            for key, lease in self._held.readable.items()
-            if key not in offsets or not isinstance(offsets[key].position, Ended)
-        }
+        return {key: lease for key, lease in self._held.readable.items() if not self._is_read_to_end(key)}
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         """Takes what the last plan has found, by shard id. The next writes to the leases' rows report it."""
@@ -146,12 +141,15 @@ class Keeper:
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if row is not None}
 
-    def unsettled(self) -> frozenset[str]:
-        """Takes the available leases. Returns the keys of those that may become ours at any moment; the others are
-        ours, have a live owner, or wait for a parent. Raises what `held` raises."""
+    def unsettled(self) -> frozenset[str] | None:
+        """Takes the available leases. Returns the keys of those that may become ours at any moment, and of those of
+        shards that are read to their ends and cannot be ended yet; the others are ours, have a live owner, or wait for
+        a parent. None: the look has failed. Raises what `held` raises."""
         self._asked_at = self.ports.clock.steady()
-        self._look()
-        return self._taker.open_to_us
+        self._held.end_those(self._offsets, self._write_due)
+        if not self._look():
+            return None
+        return self._taker.open_to_us.union(filter(self._is_read_to_end, self._held.keys))
 
     def placement_of(self, stream: StreamKey | None) -> Placement:
         """The stream's placement at the last look, described by this query or another process of the application.
@@ -235,6 +233,10 @@ class Keeper:
             self._held.keys
         )  # the next owner reads some records again, but does not have to wait
 
+    def _is_read_to_end(self, key: str) -> bool:
+        shard = self._offsets.get(key)
+        return shard is not None and isinstance(shard.position, Ended)
+
     @property
     def _offsets(self) -> Mapping[str, ShardOffset]:
         return {} if self._committed is None else self._committed.shards
@@ -246,14 +248,16 @@ class Keeper:
             if before is not None:
                 self._held.write_late(read_on(before.shards, to.shards))
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """False if it has failed."""
         try:
             self._taker.look_and_take(self._write_due)
         except CallFailed as problem:
             if not self._taker.has_looked or self._has_failed(problem):
                 raise
-        else:
-            self._refusals = WORKED
+            return False
+        self._refusals = WORKED
+        return True
 
     def _has_failed(self, problem: CallFailed) -> bool:
         """Notes that a look has failed. True if the query should end."""

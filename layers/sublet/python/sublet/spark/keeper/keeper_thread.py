@@ -99,7 +99,7 @@ class KeeperThread:
         """Passes it on without waiting: what may be given up then is, as soon as possible."""
         self._inbox.put(self._keeper.planned_nothing)
 
-    def unsettled(self) -> frozenset[str]:
+    def unsettled(self) -> frozenset[str] | None:
         return self._ask(self._keeper.unsettled)
 
     def placement_of(self, stream: StreamKey | None) -> Placement:

@@ -103,6 +103,13 @@ class QueryDriver:
         limit: of the whole batch. Raises OffsetMalformed, StreamRecreated, DataGap, and what Stream raises.
         """
         before = self._as_ours(start)
+        end = self._plan(before, limit)
+        if end is None and self.has_targets and self._portion.settles_again(before):
+            end = self._plan(before, limit)
+        return start if end is None else end
+
+    def _plan(self, before: Offset, limit: BatchShare) -> Offset | None:
+        """Where the batch ends; None if there is nothing to read."""
         planners = self._look()
         self._tell_of_waiting(before)
         self._tell_of_start(before)
@@ -122,7 +129,7 @@ class QueryDriver:
         self._portion.wait_for_leases([name for each in planners.values() for name in each.listed])
         if all(before.streams.get(key) is part for key, part in ends.items()):
             self._portion.planned_nothing()
-            return start
+            return None
         self._portion.planned(end)
         return end
 

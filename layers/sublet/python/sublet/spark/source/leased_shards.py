@@ -43,19 +43,36 @@ class LeasedShards:
         self._has_looked = False
         """The last plan has looked into a shard."""
         self._takes_what_is_there = False
+        self._in_vain = frozenset[str]()
+        """Leases for which an available-now run has waited as long as it may."""
+        self._settled_at: Offset | None = None
 
     def settle(self) -> None:
         """Wait until no more leases may become ours: one whose owner may be dead, or that is left to the fair share of
-        a worker that may be. One whose owners keep crashing pauses for longer, and is told."""
+        a worker that may be, or that follows a shard which is read to its end. One whose owners keep crashing pauses
+        for longer, and is told."""
         self._takes_what_is_there = True
         clock, sleep = self._access.clock, self._access.sleep
         until = clock.steady() + self._options.failover_time + 3 * LOOK_AGAIN
-        while unsettled := self._keeper.unsettled():
+        while (unsettled := self._keeper.unsettled()) is None or unsettled - self._in_vain:
             if clock.steady() >= until:
-                told = ", ".join(sorted(unsettled))
-                self._access.log.warning("this run goes on without leases that nobody holds", leases=told)
+                told = "unknown: they cannot be read" if unsettled is None else ", ".join(sorted(unsettled))
+                self._access.log.warning(
+                    "this run goes on without leases that nobody holds, or that follow ended shards", leases=told
+                )
+                self._in_vain |= unsettled or frozenset()
                 return
             sleep(LOOK_AGAIN)
+
+    def settles_again(self, start: Offset) -> bool:
+        """A call that was refused may have left leases to nobody, such as those of the children of shards that are read
+        to their ends. Settles only once at each offset: a query that its trigger does not end plans again and again.
+        """
+        if start == self._settled_at:
+            return False
+        self._settled_at = start
+        self.settle()
+        return True
 
     def committed(self, start: Offset) -> None:
         """Called when Spark plans the batch after `start`, which means that `start` is committed."""

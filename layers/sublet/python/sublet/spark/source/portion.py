@@ -36,6 +36,9 @@ class Portion(Protocol):
     def settle(self) -> None:
         """Called before the targets of an available-now run are set."""
 
+    def settles_again(self, start: Offset) -> bool:
+        """Called when an available-now run finds nothing to read from there. True if it should look once more."""
+
     def committed(self, start: Offset) -> None:
         """Spark has committed everything up to `start`. Called before each plan."""
 

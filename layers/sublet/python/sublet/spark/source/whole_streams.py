@@ -43,6 +43,9 @@ class WholeStreams:
     def settle(self) -> None:
         """Nothing to do: no leases are shared."""
 
+    def settles_again(self, start: Offset) -> bool:  # noqa: ARG002
+        return False
+
     def committed(self, start: Offset) -> None:  # noqa: ARG002
         """Forgets the last plan's look at the tables. Spark has its own checkpoint."""
         for look in (self._scan, self._load):
