@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
+from threading import Barrier
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,8 +19,9 @@ from hypothesis import strategies as st
 from sublet.decisions.session.read_position import SHORTEST_RETENTION
 from sublet.errors import DataGap
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
+from sublet.spark.read.peeks import Peeker
 
-from tests.spark.memory_query import MemoryQuery, memory_query
+from tests.spark.memory_query import MemoryQuery, WatchedStream, memory_query
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
@@ -206,3 +210,59 @@ def test_a_parent_that_is_gone_is_reported_even_if_data_loss_is_accepted() -> No
         world.turn(step)
     with pytest.raises(DataGap, match=r"shardId-000000000000, read up to .* is gone"):
         world.run(MANY, available_now=True)
+
+
+def resharded_a_day_ago(shards: int) -> MemoryQuery:
+    """The children of each shard have records that are a day old, and nothing of them was read."""
+    world = History(shards)
+    world.put(10 * shards)
+    world.run(MANY, available_now=False)
+    for shard_id in world._open_shards():
+        world.query.stream.inner.split(shard_id)
+    world.put(40 * shards)
+    world.query.clock.sleep(23 * HOUR)
+    world.query.restart()
+    return world.query
+
+
+def test_children_of_an_old_reshard_take_one_look_at_each_parent() -> None:
+    query = resharded_a_day_ago(8)
+    while not query.rows[-1] or "shardId-000000000008" not in {row.shard_id for row in query.rows[-1]}:
+        assert query.plan(BatchShare(records=160))
+        before = query.stream.calls.copy()
+        query.run()
+    made = query.stream.calls - before
+    assert made["describe"] == 0
+    assert made["open"] <= 16 + 8, "a task for each child, and a look at each parent"
+
+
+@pytest.mark.parametrize("call", ["has_shard", "holds", "holds_any"])
+def test_doubtful_shards_are_asked_about_side_by_side(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call waits for the other one."""
+    together = Barrier(2)
+
+    def beside(real: Callable[..., bool]) -> Callable[..., bool]:
+        def wait(*arguments: Any) -> bool:
+            together.wait(timeout=5)
+            return real(*arguments)
+
+        return wait
+
+    if call == "holds_any":
+        query = resharded_a_day_ago(2)
+    else:
+        world = History(2, failOnDataLoss="false")
+        world.put(20)
+        world.run(MANY, available_now=False)
+        if call == "has_shard":
+            world.split(0)
+            world.split(2)
+            world.wait(30)
+        else:
+            world.query.clock.sleep(30 * HOUR)
+        query = world.query
+        query.restart()
+    owner = WatchedStream if call == "has_shard" else Peeker
+    monkeypatch.setattr(owner, call, beside(getattr(owner, call)))
+    query.run_all(FEW)
+    assert not together.broken

@@ -24,10 +24,9 @@ from sublet.spark.read.found_streams import check_all_found
 from sublet.spark.read.pages import first_record_at
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
+from sublet.spark.source.at_once import at_once
 from sublet.spark.source.data_loss import tell_of_gap
 from sublet.spark.source.start_time import time_at_start
-
-LOOKS_AT_ONCE = 32
 
 STREAMS_AT_ONCE = 16
 """Streams that are planned at the same time. Each looks into several of its shards at once."""
@@ -95,10 +94,9 @@ def plan_stream(connection: StreamAccess, options: Options, wanted: ReadScope) -
         return []
     listed = connection.stream.list_shards()
     _check_named_shards(connection, options, wanted, {shard.shard_id for shard in listed})
-    shards = sorted((s for s in listed if wanted.has(s.shard_id)), key=lambda shard: shard.shard_id)
+    shards = {shard.shard_id: shard for shard in listed if wanted.has(shard.shard_id)}
     peeker, first = Peeker(connection), _first(connection, options, wanted)
-    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        ranges = list(pool.map(lambda shard: _range(connection, peeker, options, wanted, shard, first), shards))
+    ranges = at_once(lambda key: _range(connection, peeker, options, wanted, shards[key], first), sorted(shards))
     placement = _placement(connection, options)
     return [
         ReadTask(
@@ -108,7 +106,7 @@ def plan_stream(connection: StreamAccess, options: Options, wanted: ReadScope) -
             placement=placement,
             stream_arn=options.stream_arn,
         )
-        for each in ranges
+        for each in ranges.values()
         if each is not None
     ]
 

@@ -11,17 +11,19 @@ from sublet.protocol.shard import Shard
 from sublet.spark.options import Options
 from sublet.spark.plan.gaps import is_past, named, unread_since
 from sublet.spark.plan.offsets import Position, ReadTo, ShardOffset
-from sublet.spark.read.connection import StreamAccess
 from sublet.spark.read.peeks import Peeker
+from sublet.spark.source.at_once import at_once
+from sublet.spark.source.descriptions import Descriptions
 
 
 class Losses:
     """Reports lost records. Each method raises DataGap or, if `failOnDataLoss` is off, logs a warning."""
 
-    def __init__(self, connection: StreamAccess, options: Options, peeker: Peeker) -> None:
-        self._connection = connection
+    def __init__(self, log: Log, options: Options, peeker: Peeker, described: Descriptions) -> None:
+        self._log = log
         self._options = options
         self._peeker = peeker
+        self._described = described
 
     def gone(self, shard_id: str, position: Position) -> None:
         """Reports a shard that was not read to its end, and that the service no longer knows, because it closed so long
@@ -39,21 +41,35 @@ class Losses:
             f"retention, and the first ones of {child} may be"
         )
 
-    def look(self, shard_id: str, shard: ShardOffset, listed: Mapping[str, Shard], now: datetime) -> None:
-        """Reports the shard if unread records of it are past retention."""
-        if isinstance(shard.position, ReadTo):
-            if not self._peeker.holds(shard_id, shard.position):
+    def look(self, shards: Mapping[str, ShardOffset], listed: Mapping[str, Shard], now: datetime) -> None:
+        """Reports those of the shards of which unread records are past retention. Looks into many at once."""
+        read = {key: shard.position for key, shard in shards.items() if isinstance(shard.position, ReadTo)}
+        for shard_id, is_there in at_once(lambda key: self._peeker.holds(key, read[key]), read).items():
+            if not is_there:
                 self._tell(
-                    f"shard {shard_id}: {named(shard.position)} is past retention, and unread records after it may be"
+                    f"shard {shard_id}: {named(read[shard_id])} is past retention, and unread records after it may be"
                 )
-        elif is_past(self._connection.stream.describe().retention, shard, now):
-            parents = listed[shard_id].parent_shard_ids if shard_id in listed else frozenset()
-            if not any(self._peeker.holds_any(parent) for parent in sorted(parents & listed.keys())):
-                since = unread_since(shard)
+        if unread := {key: shard for key, shard in shards.items() if key not in read}:
+            self._look_at_parents(unread, listed, now)
+
+    def _look_at_parents(self, unread: Mapping[str, ShardOffset], listed: Mapping[str, Shard], now: datetime) -> None:
+        """Reports those of these shards, of which nothing was read, whose first records may be past retention: their
+        parents have no record any more. Asks each parent once, though a split's has two children.
+        """
+        retention = self._described.last.retention
+        parents = {
+            shard_id: (listed[shard_id].parent_shard_ids & listed.keys() if shard_id in listed else frozenset())
+            for shard_id, shard in unread.items()
+            if is_past(retention, shard, now)
+        }
+        has_records = at_once(self._peeker.holds_any, frozenset[str]().union(*parents.values()))
+        for shard_id, asked in parents.items():
+            if not any(has_records[parent] for parent in asked):
+                since = unread_since(unread[shard_id])
                 self._tell(f"shard {shard_id}, never read: records that arrived since {since} may be past retention")
 
     def _tell(self, what: str) -> None:
-        tell_of_gap(self._connection.log, self._options, self._options.stream, what)
+        tell_of_gap(self._log, self._options, self._options.stream, what)
 
 
 def tell_of_gap(log: Log, options: Options, stream: str, what: str) -> None:

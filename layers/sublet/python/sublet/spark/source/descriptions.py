@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from sublet.decisions.session.out_of_range_aggregates import ASK_LATEST, ask_again_after
 from sublet.ports import Clock, Stream
 from sublet.protocol.shard import Shard
-from sublet.protocol.stream_identity import StreamIdentity
-from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
+from sublet.protocol.stream_info import NOT_DESCRIBED, Placement, StreamDescription
 
 
 class Descriptions:
@@ -34,12 +33,12 @@ class Descriptions:
         """The pause after the next request, in the form of `ask_again_after`."""
 
     @property
-    def identity(self) -> StreamIdentity:
+    def last(self) -> StreamDescription:
         """Describes the stream only if nothing is known yet. Raises what Stream raises."""
         if self._known.last is None:
             self._ask()
         assert self._known.last is not None, "it has just been described"
-        return self._known.last.identity
+        return self._known.last
 
     def placement(self, logged: Placement) -> Placement:
         """Returns who places the records that have arrived. `logged`: what the query's offsets remember. Raises what

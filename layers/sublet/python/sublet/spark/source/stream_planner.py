@@ -8,7 +8,6 @@ start of the query.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -39,11 +38,10 @@ from sublet.spark.plan.planning import (
 from sublet.spark.read.counting import NO_LIMIT, BatchShare
 from sublet.spark.read.peeks import Peeker
 from sublet.spark.read.reading import ReadTask
+from sublet.spark.source.at_once import at_once
 from sublet.spark.source.data_loss import Losses
 from sublet.spark.source.descriptions import Descriptions
 from sublet.spark.source.portion import Portion, QueriedStream
-
-LOOKS_AT_ONCE = 32
 
 ASK_AGAIN = timedelta(seconds=5)
 """How long Kinesis is not asked again whether it has an unlisted shard. That is a GetShardIterator, of which all the
@@ -101,7 +99,7 @@ class StreamPlanner:
         self._list_at = access.clock.steady()
         self._targets: Mapping[str, ShardPeek] | None = None
         self._targets_at = access.clock.now()
-        self._losses = Losses(access, options, self._peeker)
+        self._losses = Losses(access.log, options, self._peeker, self._described)
         self._peeked: Mapping[tuple[str, str | None], ShardPeek] = {}
         """What the last plan found, by the shard and the batch's end in the shard."""
         self._called: Sequence[str] = ()
@@ -135,18 +133,16 @@ class StreamPlanner:
 
     def initial_offset(self) -> StreamOffset:
         """The offset before the first plan."""
-        return StreamOffset(self._options.stream, self._described.identity, application=self._portion.application)
+        return StreamOffset(self._options.stream, self._described.last.identity, application=self._portion.application)
 
     def set_targets(self, start: StreamOffset | None) -> None:
         """From now on, plans nothing beyond what is available now. `start`: how far the query has read, if known."""
         self._list()
         if start is not None:
             self._check(start)  # a position of another stream is not looked up in this one
-        shards = list(self._shards.values())
+        shards = self._shards
         self._targets_at = self._access.clock.now()
-        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-            tips = pool.map(lambda shard: self._peeker.tip(shard, *_place(start, shard.shard_id)), shards)
-            self._targets = {shard.shard_id: tip for shard, tip in zip(shards, tips, strict=True)}
+        self._targets = at_once(lambda key: self._peeker.tip(shards[key], *_place(start, key)), shards)
 
     def begin(self, committed: StreamOffset | None) -> StreamOffset:
         """Returns where the next batch begins: at what Spark has committed, or (None) before everything. Raises
@@ -182,12 +178,8 @@ class StreamPlanner:
         shards of other streams.
         """
         again = sorted(more.keys() & look.peeks.keys())
-        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(again) or 1)) as pool:
-            peeks = pool.map(
-                lambda shard_id: self._look_further(shard_id, limit.and_more(look.peeks[shard_id], more[shard_id])),
-                again,
-            )
-            return look._replace(peeks={**look.peeks, **dict(zip(again, peeks, strict=True))})
+        peeks = at_once(lambda key: self._look_further(key, limit.and_more(look.peeks[key], more[key])), again)
+        return look._replace(peeks={**look.peeks, **peeks})
 
     def plan(self, look: StreamLook) -> StreamPlan:
         """Plans the stream's part of a batch."""
@@ -215,10 +207,9 @@ class StreamPlanner:
             ranges = {shard_id: shard.hash_key_range for shard_id, shard in self._shards.items()}
         return plan_ranges(start, end, ranges, self._access.clock.now())
 
-    def tasks(self, ranges: Iterable[ShardRange], start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
+    def tasks(self, ranges: Sequence[ShardRange], start: StreamOffset, end: StreamOffset) -> list[ReadTask]:
         """The tasks that read these ranges. Waits until their first calls may be made."""
-        now = self._access.clock.now()
-        planned = [self._verified(each, start, end, now) for each in ranges]
+        planned = self._verified(ranges, start, end)
         pace = self._access.pace
         for each in planned:
             pace.wait_for_call(each.shard_id)
@@ -247,7 +238,7 @@ class StreamPlanner:
         return self._shards.values()
 
     def _check(self, offset: StreamOffset) -> None:
-        check_identity(offset, self._options.stream, self._described.identity)
+        check_identity(offset, self._options.stream, self._described.last.identity)
         check_application(offset, self._portion.application)
 
     def _denied(self, start: StreamOffset) -> frozenset[str]:
@@ -259,7 +250,7 @@ class StreamPlanner:
             for shard_id in shards_to_ask_about(start, self._shards)
             if shard_id not in self._known_until and (shard_id in start.shards or self._portion.is_ours(shard_id))
         }
-        denied = frozenset(shard_id for shard_id in asked if not self._stream.has_shard(shard_id))
+        denied = frozenset(shard_id for shard_id, is_known in at_once(self.has_shard, asked).items() if not is_known)
         self._known_until |= dict.fromkeys(asked - denied, now + ASK_AGAIN)
         return denied
 
@@ -286,28 +277,28 @@ class StreamPlanner:
         self, shards: Mapping[str, ShardOffset], peeks: Mapping[str, ShardPeek], now: datetime
     ) -> None:
         """Checks shards that have nothing to read now for records that were lost."""
-        for shard_id, peek in peeks.items():
-            if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now):
-                self._losses.look(shard_id, shards[shard_id], self._shards, now)
+        idle = {
+            shard_id: shards[shard_id]
+            for shard_id, peek in peeks.items()
+            if peek.end is None and peek.caught_up and may_be_trimmed(shards[shard_id], now)
+        }
+        self._losses.look(idle, self._shards, now)
 
-    def _verified(self, one: ShardRange, start: StreamOffset, end: StreamOffset, now: datetime) -> ShardRange:
-        """Checks a range from a shard's beginning. For other ranges, the task itself sees whether the record before
+    def _verified(self, ranges: Iterable[ShardRange], start: StreamOffset, end: StreamOffset) -> list[ShardRange]:
+        """Checks the ranges from a shard's beginning. For other ranges, the task itself sees whether the record before
         them still exists."""
-        if not one.verify or isinstance(one.begin, ReadTo):
-            return one
-        if (begin := begin_of(one.shard_id, start, end)) is not None:
-            self._losses.look(one.shard_id, begin, self._shards, now)
-        return replace(one, verify=False)
+        checked = {each.shard_id for each in ranges if each.verify and isinstance(each.begin, Unread)}
+        begins = {shard_id: begin for shard_id in sorted(checked) if (begin := begin_of(shard_id, start, end))}
+        self._losses.look(begins, self._shards, self._access.clock.now())
+        return [replace(each, verify=False) if each.shard_id in checked else each for each in ranges]
 
     def _peek_all(self, places: Mapping[str, ShardOffset], limit: BatchShare) -> dict[str, ShardPeek]:
         """Looks into every unfinished shard that is listed and ours to read, many at once."""
         listed = sorted(places.keys() & self._shards.keys())
-        shards = [self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)]
+        shards = {shard_id: self._shards[shard_id] for shard_id in listed if self._portion.is_ours(shard_id)}
         share = BatchShare(_part(limit.records, len(shards)), _part(limit.bytes, len(shards)), limit.span)
-        self._blocked = self._portion.blocked(shards, self._shards)
-        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(shards) or 1)) as pool:
-            peeks = pool.map(lambda shard: self._peek(shard, places[shard.shard_id], share), shards)
-            return {shard.shard_id: peek for shard, peek in zip(shards, peeks, strict=True)}
+        self._blocked = self._portion.blocked(shards.values(), self._shards)
+        return at_once(lambda shard_id: self._peek(shards[shard_id], places[shard_id], share), shards)
 
     def _look(self, shard: Shard, place: ShardOffset, share: BatchShare) -> ShardPeek:
         assert not isinstance(place.position, Ended), "an ended shard is not looked into"
