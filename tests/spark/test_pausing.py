@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+from sublet.errors import LeaseHeldElsewhere
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.control import Control, Order, Pause
 from sublet.protocol.lease import Lease
+from sublet.protocol.lease_row import encode_row
+from sublet.protocol.lease_writes import acquire
 from sublet.testing.memory import MemoryLeaseTable, MemoryStream
 
 from tests.spark.held_query import HeldQuery
@@ -133,3 +138,48 @@ def test_a_query_that_starts_while_all_is_paused_reads_nothing() -> None:
     assert batches(held, 30) == []
     resume(held)
     assert batches(held, 40) == [b"1"]
+
+
+def test_a_repeated_batch_waits_for_paused_leases_until_they_are_resumed() -> None:
+    held = held_query()
+    put(held, b"1")
+    assert held.query.plan()
+    held.end()
+    pause(held)
+    clock, sleep = held.query.clock, held.query.clock.sleep
+    resumed_at = clock.now() + timedelta(hours=1)
+
+    def sleep_and_resume(pause: timedelta) -> None:
+        is_before = clock.now() < resumed_at
+        sleep(pause)
+        if is_before and clock.now() >= resumed_at:
+            resume(held)
+
+    clock.sleep = sleep_and_resume  # type: ignore[method-assign]
+    held.start()
+    assert [row.data for row in held.run()] == [b"1"]
+    assert resumed_at <= clock.now() < resumed_at + 30 * SECOND
+    [told] = [each for each in held.query.memory_log.lines if "paused" in each.message]
+    assert told.fields == {"leases": f"{shard_id(0)} by nobody at TRIM_HORIZON (paused by anna@desk)"}
+
+
+def test_a_repeated_batch_that_others_hold_too_fails_and_names_the_paused_leases_apart() -> None:
+    held = held_query(2)
+    put(held, b"1")
+    held.query.stream.inner.put("k", b"2", explicit_hash_key=2**128 - 1)
+    assert held.query.plan()
+    held.end()
+    pause(held, 1)
+    held.table.apply(acquire(lease(held).fence, "fleet", "fleet"))
+    sleep = held.query.clock.sleep
+
+    def sleep_and_beat(pause: timedelta) -> None:
+        sleep(pause)
+        theirs = lease(held)
+        held.table.put_row(encode_row(replace(theirs, lease_counter=theirs.lease_counter + 1)))
+
+    held.query.clock.sleep = sleep_and_beat  # type: ignore[method-assign]
+    held.start()
+    theirs, paused = f"{shard_id(0)} by fleet at TRIM_HORIZON", f"{shard_id(1)} by nobody at TRIM_HORIZON"
+    with pytest.raises(LeaseHeldElsewhere, match=rf"{theirs}, {paused} \(paused by anna@desk\).*resume what is paused"):
+        held.run()

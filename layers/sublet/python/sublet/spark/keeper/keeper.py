@@ -6,7 +6,7 @@ Not thread-safe: one thread calls it all (`keeper_thread`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +20,7 @@ from sublet.engine.control_watch import ControlWatch
 from sublet.errors import CallFailed, SettingsError
 from sublet.metric_names import Metric
 from sublet.ports import Ports
+from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.stream_info import NOT_DESCRIBED, Placement
 from sublet.protocol.stream_key import StreamKey
@@ -51,6 +52,8 @@ class LeaseKeeping(Protocol):
     def held(self, committed: Offset) -> Mapping[str, Lease]: ...
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]: ...
+
+    def pauses(self, shard_ids: Collection[str]) -> Mapping[str, Pause]: ...
 
     def looked(self, found: Mapping[str, ShardLook]) -> None: ...
 
@@ -141,6 +144,11 @@ class Keeper:
         rows = self._pool.map(self.ports.table.get, shard_ids)
         return {row.lease_key: row for row in rows if row is not None}
 
+    def pauses(self, shard_ids: Collection[str]) -> Mapping[str, Pause]:
+        """The operator's pause of each of these leases that is paused, as far as it is known."""
+        control, now = self._watch.current(), self._watch.now
+        return {key: pause for key in shard_ids if (pause := pause_of(control, key, now)) is not None}
+
     def unsettled(self) -> frozenset[str] | None:
         """Takes the available leases. Returns the keys of those that may become ours at any moment, and of those of
         shards that are read to their ends and cannot be ended yet; the others are ours, have a live owner, or wait for
@@ -190,8 +198,7 @@ class Keeper:
         """
         if self._may_be_read or not self._held.keys:
             return
-        control, now = self._watch.current(), self._watch.now
-        stopped = {key: pause for key in self._held.keys if (pause := pause_of(control, key, now)) is not None}
+        stopped = self.pauses(self._held.keys)
         for key, pause in stopped.items():
             self.ports.log.info(
                 "releasing a lease that an operator has paused", lease_key=key, order=pause.order, by=pause.by

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache, partial
@@ -37,6 +37,7 @@ from sublet.aws.tables.sightings_without_table import LastingSightings
 from sublet.aws.tables.worker_reports import DynamoDbWorkerReports
 from sublet.errors import LeaseKeeperGone
 from sublet.ports import Metrics, Ports, Tasks
+from sublet.protocol.control import Pause
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.stream_info import Placement
 from sublet.protocol.stream_key import StreamKey
@@ -87,6 +88,9 @@ class KeeperThread:
 
     def rows(self, shard_ids: Sequence[str]) -> Mapping[str, Lease | MalformedRow]:
         return self._ask(partial(self._keeper.rows, shard_ids))
+
+    def pauses(self, shard_ids: Collection[str]) -> Mapping[str, Pause]:
+        return self._ask(partial(self._keeper.pauses, shard_ids))
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         """Passes the looks on without waiting. The next writes report them."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from sublet.decisions.session.control import READ_EVERY
 from sublet.errors import LeaseHeldElsewhere
+from sublet.protocol.control import NO_CONTROL, Pause
 from sublet.protocol.lease import Lease, MalformedRow
 from sublet.protocol.shard import Shard
 from sublet.protocol.stream_info import Placement
@@ -141,15 +143,17 @@ class LeasedShards:
         """Returns the ranges unchanged if this process planned them. A logged batch is repeated: returns what is left
         of it, once each of its leases is ours or past it; the same again if it is asked again.
 
-        Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience; DataGap if neither a
-        shard of it nor its lease is there any more.
+        Raises LeaseHeldElsewhere if that takes longer than two failover times and our patience, but waits without a
+        bound if only an operator's pause keeps its leases from us; DataGap if neither a shard of it nor its lease is
+        there any more.
         """
         if self._resumed is not None and self._resumed[:2] == (start, end):
             return self._resumed[2]
         if self._planned is not None and offset_to_json(end) == offset_to_json(self._planned):
             return ranges
         patience = self._options.patience + 2 * self._options.failover_time
-        until = self._access.clock.steady() + patience
+        clock, has_told = self._access.clock, False
+        until = clock.steady() + patience
         while True:
             self.committed(start)
             others = self._keeper.rows([each.shard_id for each in ranges if each.shard_id not in self.held])
@@ -161,13 +165,20 @@ class LeasedShards:
                 self.planned(end)
                 self._resumed = (start, end, resumed.ranges)
                 return resumed.ranges
-            if self._access.clock.steady() > until:
+            pauses = self._keeper.pauses(resumed.waiting)
+            told = _described([others[key] for key in resumed.waiting], pauses)
+            only_paused = pauses.keys() == set(resumed.waiting)
+            if only_paused:
+                if not has_told:
+                    self._access.log.warning("a batch must be repeated, and waits for paused leases", leases=told)
+                has_told, until = True, clock.steady() + patience
+            elif clock.steady() > until:
                 raise LeaseHeldElsewhere(
-                    f"a batch must be repeated, and for {patience} other owners have held its leases without getting "
-                    f"past it: {_described(others[key] for key in resumed.waiting)}. Stop them, or start it again once "
-                    "they are past it"
+                    f"a batch must be repeated, and for {patience} this query could not take its leases, nor did other "
+                    f"owners get past it: {told}. Stop the other owners, or start it again once they are past it"
+                    f"{', and resume what is paused' if pauses else ''}"
                 )
-            self._access.sleep(WITHOUT_LEASES)
+            self._access.sleep(READ_EVERY if only_paused else WITHOUT_LEASES)
 
     def _tell_of_lost_lease(self, shard_id: str) -> None:
         stream = stream_key_of(shard_id)
@@ -193,10 +204,12 @@ def _leases(rows: Mapping[str, Lease | MalformedRow]) -> Mapping[str, Lease]:
     return {key: row for key, row in rows.items() if isinstance(row, Lease)}
 
 
-def _described(rows: Iterable[Lease | MalformedRow]) -> str:
-    return ", ".join(
-        f"{row.lease_key} (its row cannot be read: {row.problem})"
-        if isinstance(row, MalformedRow)
-        else f"{row.lease_key} by {row.actual_owner} at {row.checkpoint}"
-        for row in rows
-    )
+def _described(rows: Iterable[Lease | MalformedRow], pauses: Mapping[str, Pause] = NO_CONTROL.leases) -> str:
+    return ", ".join(_told(row, pauses.get(row.lease_key)) for row in rows)
+
+
+def _told(row: Lease | MalformedRow, pause: Pause | None) -> str:
+    if isinstance(row, MalformedRow):
+        return f"{row.lease_key} (its row cannot be read: {row.problem})"
+    paused = "" if pause is None else f" (paused by {pause.by})"
+    return f"{row.lease_key} by {row.actual_owner or 'nobody'} at {row.checkpoint}{paused}"
