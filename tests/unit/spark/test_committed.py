@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from sublet.spark.plan.committed import checkpoint_of, listed_children, next_wri
 from sublet.spark.plan.follow import leased_position
 from sublet.spark.plan.joining import is_further, resume_ranges
 from sublet.spark.plan.offsets import Ended, Offset, Position, ReadTo, ShardOffset, StreamOffset, Unread
-from sublet.spark.plan.planning import ShardRange
+from sublet.spark.plan.planning import ShardRange, other_listed_parents
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HELD, DRAINING = Tenure.HELD, Tenure.DRAINING
@@ -155,11 +156,40 @@ def test_children_are_known_when_their_hash_keys_hold_all_of_the_parents() -> No
     low = Shard("low", HashKeyRange(0, MIDDLE - 1), "p")
     high = Shard("high", HashKeyRange(MIDDLE, FULL_RANGE.ending), "p")
     merged = Shard("merged", FULL_RANGE, "low", "high")
-    assert listed_children(parent, {s.shard_id: s for s in (parent, low)}) is None
-    assert listed_children(parent, {"p": parent}) is None
-    both = listed_children(parent, {s.shard_id: s for s in (parent, high, low, merged)})
-    assert both is not None
-    assert [child.shard_id for child in both] == ["low", "high"]
-    one = listed_children(low, {s.shard_id: s for s in (low, high, merged)})
-    assert one is not None
-    assert one[0].parent_shard_ids == {"low", "high"}
+    for seen in ([parent, low], [parent], [low, high]):
+        assert listed_children(["p"], {s.shard_id: s for s in seen}) == {}
+    found = listed_children(["p", "low", "merged"], {s.shard_id: s for s in (parent, high, low, merged)})
+    assert {of: [child.shard_id for child in children] for of, children in found.items()} == {
+        "p": ["low", "high"],
+        "low": ["merged"],
+    }
+    assert found["low"][0].parent_shard_ids == {"low", "high"}
+
+
+class CountedListing(dict[str, Shard]):
+    """Counts how often it is gone through."""
+
+    passes = 0
+
+    def values(self) -> Any:
+        self.passes += 1
+        return super().values()
+
+
+def test_a_listing_is_gone_through_once_for_all_the_shards_of_a_reshard() -> None:
+    at = [n * FULL_RANGE.ending // 100 for n in range(101)]
+    olds = [Shard(f"old-{n}", HashKeyRange(at[n], at[n + 1] - 1), is_open=False) for n in range(100)]
+    news = [Shard(f"new-{n}", HashKeyRange(at[n], at[n + 2] - 1), f"old-{n}", f"old-{n + 1}") for n in range(0, 100, 2)]
+    ids = [shard.shard_id for shard in olds]
+    listing = CountedListing({shard.shard_id: shard for shard in (*olds, *news)})
+    assert {of: [child.shard_id for child in new] for of, new in listed_children(ids, listing).items()} == {
+        f"old-{n}": [f"new-{n - n % 2}"] for n in range(100)
+    }
+    assert other_listed_parents(ids, listing) == {f"old-{n}": {f"old-{n ^ 1}"} for n in range(100)}
+    assert listing.passes == 2
+
+
+def test_other_parents_of_a_merge_count_only_if_they_are_listed() -> None:
+    low, merged = Shard("low", HashKeyRange(0, MIDDLE - 1), is_open=False), Shard("merged", FULL_RANGE, "low", "high")
+    listing = {shard.shard_id: shard for shard in (low, merged)}
+    assert other_listed_parents(["low", "merged"], listing) == {"low": frozenset(), "merged": frozenset()}

@@ -18,7 +18,7 @@ from sublet.ports import Ports
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease
 from sublet.protocol.lease_writes import late_checkpoint, release
-from sublet.protocol.shard import Shard
+from sublet.protocol.shard import ChildShard, Shard
 from sublet.protocol.stream_key import stream_key_of
 from sublet.reading.several_streams import ports_of_stream
 from sublet.settings import Settings
@@ -105,11 +105,11 @@ class HeldLeases:
         ending = [key for key in self.keys if isinstance(_position(committed, key), Ended)]
         if not ending:
             return False
-        listed, has_ended = self._listed(ending), False
+        children, has_ended = listed_children(ending, self._listed(ending)), False
         while ending:
             left = []
             for some in in_portions(ending):
-                done = self.pool.map(lambda key: self._act(key, partial(self._end, listed)), some)
+                done = self.pool.map(lambda key: self._act(key, partial(self._end, children)), some)
                 left += [key for key, is_done in zip(some, done, strict=True) if not is_done]
                 meanwhile()
             if len(left) == len(ending):
@@ -169,14 +169,13 @@ class HeldLeases:
                 listed.update((shard.shard_id, shard) for shard in shards)
         return listed
 
-    def _end(self, listed: Mapping[str, Shard], held: HeldLease) -> bool:
+    def _end(self, children: Mapping[str, Sequence[ChildShard]], held: HeldLease) -> bool:
         """Ends a shard as the rest of the library does, except that its children come from the listing."""
         key = held.lease.lease_key
+        if key not in children:
+            return False
         try:
-            children = listed_children(listed[key], listed) if key in listed else None
-            if children is None:
-                return False
-            plan = plan_end(held.lease, children, self.ports)
+            plan = plan_end(held.lease, children[key], self.ports)
             return not isinstance(plan, BlockedByParents) and end_shard(held, plan, self.ports)
         except CallFailed as problem:
             self.ports.log.warning("shard end failed; will try again", lease_key=key, problem=str(problem))

@@ -5,7 +5,7 @@ Everything up to a committed batch's end is handled, so the checkpoint of that e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from sublet.decisions.session.held_lease import Tenure
@@ -13,7 +13,7 @@ from sublet.protocol.checkpoint import Checkpoint
 from sublet.protocol.lease import Lease, QuietUntil
 from sublet.protocol.lease_attributes import whole_milliseconds
 from sublet.protocol.lease_writes import LeaseWrite, checkpoint, hand_over, heartbeat
-from sublet.protocol.shard import ChildShard, HashKeyRange, Shard, child_of
+from sublet.protocol.shard import ChildShard, HashKeyRange, Shard, child_of, children_by_parent
 from sublet.spark.plan.offsets import Ended, Position, ReadTo, ShardOffset, Unread
 
 
@@ -66,18 +66,22 @@ def read_on(before: Mapping[str, ShardOffset], after: Mapping[str, ShardOffset])
     }
 
 
-def listed_children(parent: Shard, listed: Mapping[str, Shard]) -> tuple[ChildShard, ...] | None:
-    """A closed shard's children by a listing, since a query's driver may never see the shard's last page.
+def listed_children(parents: Iterable[str], listed: Mapping[str, Shard]) -> dict[str, tuple[ChildShard, ...]]:
+    """The children of these closed shards by a listing, since a query's driver may never see a shard's last page.
 
-    None until the listing shows all of them, that is, until their hash keys cover the parent's.
+    Leaves out a shard until the listing shows it with all its children, that is, until their hash keys cover its own.
     """
-    children = sorted(
-        (shard for shard in listed.values() if parent.shard_id in shard.parent_shard_ids),
-        key=lambda shard: shard.hash_key_range,
-    )
-    return (
-        tuple(map(child_of, children)) if _covers([s.hash_key_range for s in children], parent.hash_key_range) else None
-    )
+    children = children_by_parent(listed.values())
+    found = {
+        parent: sorted((listed[child] for child in children.get(parent, ())), key=lambda shard: shard.hash_key_range)
+        for parent in parents
+        if parent in listed
+    }
+    return {
+        parent: tuple(map(child_of, shards))
+        for parent, shards in found.items()
+        if _covers([shard.hash_key_range for shard in shards], listed[parent].hash_key_range)
+    }
 
 
 def _covers(ranges: list[HashKeyRange], whole: HashKeyRange) -> bool:

@@ -146,10 +146,18 @@ def descendants(of: Collection[str], listed: Iterable[Shard]) -> set[str]:
     return found
 
 
-def other_listed_parents(shard_id: str, listed: Iterable[Shard]) -> frozenset[str]:
-    """The other parents of the shard's listed children, after a merge."""
-    children = (shard for shard in listed if shard_id in shard.parent_shard_ids)
-    return frozenset[str]().union(*(child.parent_shard_ids for child in children)) - {shard_id}
+def other_listed_parents(of: Iterable[str], listed: Mapping[str, Shard]) -> dict[str, frozenset[str]]:
+    """For each of these shards, the other parents of its children, after a merge, as far as all are listed."""
+    children = children_by_parent(listed.values())
+    return {
+        shard_id: frozenset(
+            parent
+            for child in children.get(shard_id, ())
+            for parent in listed[child].parent_shard_ids & listed.keys()
+            if parent != shard_id
+        )
+        for shard_id in of
+    }
 
 
 def beginning_shards(start: StreamOffset, listed: Sequence[Shard], denied: Collection[str]) -> dict[str, ShardOffset]:

@@ -125,11 +125,7 @@ class LeasedShards:
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """Shards of a merge whose other parent has no lease (KCL), because the child would start without that parent's
         records. They are read to their last record, which can be checkpointed, and ended later."""
-        others = {
-            shard.shard_id: other_listed_parents(shard.shard_id, listed.values()) & listed.keys()
-            for shard in shards
-            if not shard.is_open
-        }
+        others = other_listed_parents((shard.shard_id for shard in shards if not shard.is_open), listed)
         asked = frozenset[str]().union(*others.values())
         missing = asked - _leases(self._keeper.rows(sorted(asked))).keys() if asked else asked
         return frozenset(shard_id for shard_id, parents in others.items() if parents & missing)
