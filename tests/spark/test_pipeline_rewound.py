@@ -208,6 +208,25 @@ def test_tables_that_differ_each_get_what_they_lack(
     assert sorted(row["number"] for row in lake.rows("parsed")) == stream.numbers
 
 
+def test_table_named_by_a_value_in_its_rows_is_filled_by_a_batch_that_others_hold(
+    spark: SparkSession, stream: FlightStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill between two tables: of no row, such a transform makes no table."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "by_carrier.py").write_text(
+        "def tables(flights):\n"
+        "    carriers = [row.carrier for row in flights.select('carrier').distinct().collect()]\n"
+        "    return {carrier.lower(): flights.where(flights.carrier == carrier) for carrier in carriers}\n"
+    )
+    lake = Lake(spark, stream, tmp_path, Sink.DELTA)
+    lake.load(20, "by_carrier:tables")
+    shutil.rmtree(lake.output / "aa")
+    lake.forget_batches(1)
+    lake.load(0, "by_carrier:tables")
+    numbers = (row["number"] for name in ("aa", "ua", "wn") for row in lake.rows(name))
+    assert sorted(numbers) == stream.numbers
+
+
 @explores
 def test_table_that_was_left_out_for_a_while_is_refused_only_when_it_comes_back(
     spark: SparkSession, stream: FlightStream, tmp_path: Path

@@ -149,16 +149,15 @@ class WriteBatch:
         return frozenset(shard for further, other in pairs for shard in further.judged_otherwise(other, extent))
 
     def _unwritten(self, judged: DataFrame, extent: BatchExtent) -> dict[str, DataFrame]:
-        """The batch's tables, each made from the rows that it does not hold. After a set-back checkpoint tables may
-        differ in that; the transform is then called once for each difference."""
+        """The tables of the whole batch, each made from the rows that it does not hold. After a crash or a set-back
+        checkpoint tables may differ in that; the transform is then called once for each difference."""
         made: dict[tuple[tuple[str, str], ...], dict[str, DataFrame]] = {}
 
-        def tables_beyond(name: str) -> dict[str, DataFrame]:
-            cut = self._sink.positions(name).cut(extent)
+        def tables_beyond(cut: Mapping[str, str]) -> dict[str, DataFrame]:
             key = tuple(sorted(cut.items()))
             if key not in made:
                 made[key] = self._recipe.tables(unwritten(judged, cut))
             return made[key]
 
-        names = list(tables_beyond("raw"))
-        return {name: frame for name in names if (frame := tables_beyond(name).get(name)) is not None}
+        cuts = {name: self._sink.positions(name).cut(extent) for name in tables_beyond({})}
+        return {name: frame for name, cut in cuts.items() if (frame := tables_beyond(cut).get(name)) is not None}
