@@ -31,6 +31,7 @@ class MemoryCommits:
     def __init__(self) -> None:
         self.ends: list[object] = []
         self.is_readable = True
+        self.location = "/data/audit/checkpoint"
 
     def has(self, end: Offset) -> bool | None:
         return through_json(offset_to_json(end)) in self.ends if self.is_readable else None

@@ -86,6 +86,17 @@ def test_folder_has_no_commit_before_the_first(tmp_path: Path) -> None:
     assert in_folder(tmp_path, files(planned=1)).has(offset(0)) is False
 
 
+def test_folder_without_a_scheme_that_spark_has_not_made_here_says_nothing(tmp_path: Path) -> None:
+    """Spark's default file system is another one, such as HDFS. A `file:` location is on this machine for Spark too."""
+    elsewhere = tmp_path / "elsewhere"
+    assert commits_in(str(elsewhere)).has(offset(0)) is None
+    assert commits_in(elsewhere.as_uri()).has(offset(0)) is False
+    in_folder(tmp_path, files(planned=1))
+    (tmp_path / "commits" / ".0.crc").unlink()
+    (tmp_path / "commits").rmdir()
+    assert commits_in(str(tmp_path)).has(offset(0)) is False
+
+
 def test_a_folder_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "commits").write_text("not a folder")
     assert FolderCommits(LocalFolder(tmp_path)).has(offset(0)) is None

@@ -750,8 +750,18 @@ def test_a_checkpoint_folder_of_another_query_is_refused() -> None:
     put(held, 5)
     held.query.plan()
     held.query.run()  # committed elsewhere
-    with pytest.raises(SettingsError, match="checkpointLocation"):
+    with pytest.raises(SettingsError, match=r"checkpointLocation = '/data/audit/checkpoint'.*driver's own disk"):
         held.query.plan()
+
+
+def test_a_checkpoint_folder_that_only_spark_can_read_is_told_of_once() -> None:
+    held = held_query()
+    held.commits.is_readable = False
+    for n in range(3):
+        put(held, 5, first=5 * n)
+        assert held.batch()
+    [told] = [each for each in held.query.memory_log.lines if "commits cannot be read" in each.message]
+    assert told.fields == {"checkpointLocation": "/data/audit/checkpoint"}
 
 
 def test_a_checkpoint_of_another_way_with_leases_is_refused() -> None:

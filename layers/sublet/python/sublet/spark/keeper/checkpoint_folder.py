@@ -22,7 +22,10 @@ the last batch."""
 
 
 class QueryCommits(Protocol):
-    """The commits of a query, as far as they are known."""
+    """The commits of a query, as far as they are known. `location`: where they are, as the query's option says."""
+
+    @property
+    def location(self) -> str | None: ...
 
     def has(self, end: Offset) -> bool | None:
         """True if one of the last committed batches ended at this offset. None if that cannot be known, as with entries
@@ -31,6 +34,9 @@ class QueryCommits(Protocol):
 
 class UnknownCommits:
     """Answers None to everything: no folder was given, or only Spark can read its file system (such as HDFS)."""
+
+    def __init__(self, location: str | None) -> None:
+        self.location = location
 
     def has(self, end: Offset) -> bool | None:  # noqa: ARG002
         return None
@@ -58,22 +64,36 @@ class LocalFolder:
 
 
 class FolderCommits:
-    """The commits in a checkpoint folder."""
+    """The commits in a checkpoint folder. `may_be_elsewhere`: it is not known that Spark has it on the same file
+    system.
+    """
 
-    def __init__(self, folder: CheckpointFolder) -> None:
+    def __init__(
+        self, folder: CheckpointFolder, location: str | None = None, *, may_be_elsewhere: bool = False
+    ) -> None:
         self._folder = folder
+        self._may_be_elsewhere = may_be_elsewhere
+        self.location = location
 
     def has(self, end: Offset) -> bool | None:
         try:
             committed = sorted(int(name) for name in self._folder.names("commits") if name.isdecimal())
         except FileNotFoundError:  # nothing has been committed
-            return False
+            return None if self._may_be_elsewhere and not self._is_made() else False
         except OSError:
             return None
         found = {self._ends_at(end, batch) for batch in committed[-LOOKED_AT:]}
         if True in found:
             return True
         return None if None in found else False
+
+    def _is_made(self) -> bool:
+        """True if Spark has made the folder here, as it does before the first batch."""
+        try:
+            self._folder.names("offsets")
+        except OSError:
+            return False
+        return True
 
     def _ends_at(self, end: Offset, batch: int) -> bool | None:
         try:
@@ -84,13 +104,15 @@ class FolderCommits:
 
 def commits_in(location: str | None, region: str | None = None) -> QueryCommits:
     """Returns the commits of the query whose `checkpointLocation` this is, as given to `writeStream`: on this machine,
-    or in S3.
+    or in S3. Without a scheme it is on Spark's default file system, which may be this machine's or not.
     """
     if location is None:
-        return UnknownCommits()
+        return UnknownCommits(location)
     parts = urlsplit(location)
     if parts.scheme in S3_SCHEMES:
-        return FolderCommits(ObjectFolder(s3_client(region), parts.netloc, parts.path))
+        return FolderCommits(ObjectFolder(s3_client(region), parts.netloc, parts.path), location)
     if parts.scheme == "file":
-        return FolderCommits(LocalFolder(Path(unquote(parts.path))))
-    return UnknownCommits() if parts.scheme else FolderCommits(LocalFolder(Path(location)))
+        return FolderCommits(LocalFolder(Path(unquote(parts.path))), location)
+    if parts.scheme:
+        return UnknownCommits(location)
+    return FolderCommits(LocalFolder(Path(location)), location, may_be_elsewhere=True)

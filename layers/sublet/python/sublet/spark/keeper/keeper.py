@@ -284,14 +284,22 @@ class Keeper:
         return self._is_planning or self._planned is not None
 
     def _check_folder(self, committed: Offset) -> None:
-        """Checks once, at the first batch that Spark reports as committed, that the folder shows that commit too."""
+        """Checks once, at the first batch that Spark reports as committed, that the folder shows that commit too, if it
+        can be read."""
         if self._is_checked or not committed.shards:
             return
         self._is_checked = True
-        if self.commits.has(committed) is False:
+        is_committed, location = self.commits.has(committed), self.commits.location
+        if is_committed is False:
             raise SettingsError(
                 "checkpointLocation",
-                None,
+                location,
                 "the same as for writeStream: the folder given has no commit of the batch that this query continues "
-                "from",
+                "from. Without a scheme, the driver's own disk is read",
+            )
+        if is_committed is None and location is not None:
+            self.ports.log.warning(
+                "the query's commits cannot be read: its last batch will count as not committed. Without a scheme, "
+                "the driver's own disk is read",
+                checkpointLocation=location,
             )
