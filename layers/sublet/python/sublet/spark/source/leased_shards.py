@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -36,6 +37,7 @@ class LeasedShards:
     def __init__(self, keeper: LeaseKeeping, access: StreamsAccess, options: Options) -> None:
         self.application = options.application
         self.held: Mapping[str, Lease] = {}
+        self._by_stream: Mapping[StreamKey | None, dict[str, Lease]] = {}
         self._keeper = keeper
         self._access = access
         self._options = options
@@ -79,6 +81,10 @@ class LeasedShards:
     def committed(self, start: Offset) -> None:
         """Called when Spark plans the batch after `start`, which means that `start` is committed."""
         self.held = self._keeper.held(start)
+        by_stream: dict[StreamKey | None, dict[str, Lease]] = defaultdict(dict)
+        for key, lease in self.held.items():
+            by_stream[stream_key_of(key)][key] = lease
+        self._by_stream = by_stream
 
     def looked(self, found: Mapping[str, ShardLook]) -> None:
         self._has_looked = bool(found)
@@ -120,7 +126,7 @@ class LeasedShards:
         return joining_positions(start, self._held_of(stream.key), now)
 
     def _held_of(self, stream: StreamKey | None) -> Mapping[str, Lease]:
-        return {key: lease for key, lease in self.held.items() if stream_key_of(key) == stream}
+        return self._by_stream.get(stream, {})
 
     def blocked(self, shards: Iterable[Shard], listed: Mapping[str, Shard]) -> frozenset[str]:
         """Shards of a merge whose other parent has no lease (KCL), because the child would start without that parent's
