@@ -370,6 +370,27 @@ def test_driver_whose_journal_another_took_for_a_torn_one_moves_nothing(
     assert table.rows("id") == [(0,), (1,), (2,)]
 
 
+def test_journal_that_another_driver_ended_meanwhile_is_not_taken_for_a_torn_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Sinks(spark, tmp_path, Sink.PARQUET)
+    table.write("0L as id")
+    table.write("1L as id")
+    read_text = SparkFiles.read_text
+
+    def read_before_it_is_closed(files: SparkFiles, path: str) -> str | None:
+        if not path.endswith("/2.json"):
+            return read_text(files, path)
+        monkeypatch.undo()
+        return ""
+
+    monkeypatch.setattr(SparkFiles, "read_text", read_before_it_is_closed)
+    with pytest.raises(SettingsError, match="run one at a time"):
+        table.opened()
+    assert sorted(file.name for file in (tmp_path / "_sublet").glob("*.json*")) == ["1.json", "2.json"]
+    assert str(table.opened().positions("parsed").shards["orders/shardId-0"].checkpoint) == "2"
+
+
 def test_file_that_another_driver_moves_meanwhile_stays_where_it_was_moved(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

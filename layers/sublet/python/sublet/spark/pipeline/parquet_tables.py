@@ -37,8 +37,8 @@ class ParquetTables:
         self._layout, self._write_frame = layout, write_frame
         self.journal = self._newest()
         for number in self._numbers():
-            if number > self.journal.number:  # the text is torn
-                self._files.delete(self._place(number))
+            if number > self.journal.number:
+                self._remove_torn(number)
         self._number = self.journal.number + 1
         self._attempt = ""
         self._move()
@@ -136,6 +136,17 @@ class ParquetTables:
         """Of the texts that are whole."""
         found = (Journal.from_json(self._files.read_text(self._place(number))) for number in reversed(self._numbers()))
         return next((journal for journal in found if journal is not None), Journal())
+
+    def _remove_torn(self, number: int) -> None:
+        """Sets the text aside first, where nobody finds it, and looks again: another driver may have written the rest
+        since, and committed. Raises SettingsError then."""
+        place = self._place(number)
+        aside = f"{place}.{secrets.token_hex(8)}"
+        self._files.move(place, aside)
+        if Journal.from_json(self._files.read_text(aside)) is not None:
+            self._files.move(aside, place)
+            raise written_by_another_run(self._output)
+        self._files.delete(aside)
 
     def _is_newest(self, journal: Journal) -> bool:
         """Whether no other driver has written another one."""
