@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
 from sublet.spark.pipeline.settings import Sink
 from sublet.spark.pipeline.tables import Tables
-from sublet.spark.plan.table_positions import BatchExtent, ShardExtent
+from sublet.spark.plan.table_positions import BatchExtent, ShardExtent, TablePositions
 
 from infra.local import EmbeddedAws
 from tests.spark.local_session import ROOT, local_session
@@ -204,6 +205,21 @@ def test_table_keeps_the_partitions_that_it_was_made_with(spark: SparkSession, t
     table.write("2 as id", "'b' as country")
     assert table.rows("id", "country") == [(1, "a"), (2, "b")]
     assert not list((tmp_path / "parsed").rglob("country=*"))
+
+
+@BOTH
+def test_table_that_was_deleted_is_new_and_takes_batches_again(spark: SparkSession, tmp_path: Path, sink: Sink) -> None:
+    table = Sinks(spark, tmp_path, sink)
+    table.partition_by = ("country",)
+    for number in range(2):
+        table.write(f"{number}L as id", "'NL' as country")
+    shutil.rmtree(tmp_path / "parsed")
+    assert table.opened().positions("parsed") == TablePositions()
+    table.number, table.partition_by = 0, ()
+    for number in range(2):
+        table.write(f"'{number}' as id", "'NL' as country")
+    assert table.rows("id") == [("0",), ("1",)]
+    assert not list((tmp_path / "parsed").glob("country=*"))
 
 
 @BOTH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
@@ -12,6 +14,7 @@ RAW = TableState(
     TablePositions({"orders/shardId-0": Reached(Checkpoint("4968", 3), 1795227170308)}, {"orders": 17}),
     ({"name": "data", "type": "binary", "nullable": True, "metadata": {}},),
     ("arrivalDate",),
+    has_files=True,
 )
 
 
@@ -20,6 +23,13 @@ def test_journal_round_trips_and_a_torn_one_is_none() -> None:
     assert Journal.from_json(journal.to_json()) == journal
     for torn in (None, "", journal.to_json()[:-5], "[]", "7", '{"number": 1}'):
         assert Journal.from_json(torn) is None
+
+
+def test_journal_without_a_note_of_files_is_read() -> None:
+    text = Journal().next(3, {"raw": RAW}, (), "5f").to_json()
+    found = Journal.from_json(text.replace(', "hasFiles": true', ""))
+    assert found is not None
+    assert found.tables == {"raw": replace(RAW, has_files=False)}
 
 
 def test_journal_keeps_the_tables_that_a_batch_does_not_touch() -> None:

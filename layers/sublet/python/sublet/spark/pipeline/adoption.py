@@ -154,6 +154,7 @@ def _states(frames: Mapping[str, DataFrame], positions: TablePositions) -> dict[
             positions,
             tuple({**column, "type": "long"} if column["name"] == BATCH else column for column in columns_of(frame)),
             _partitions_of_02(frame),
+            has_files=True,
         )
         for name, frame in frames.items()
     }

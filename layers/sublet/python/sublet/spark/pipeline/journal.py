@@ -33,11 +33,13 @@ NAME = r"(?!\.+$)[^/\\\x00-\x1f]+"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What is known of a table. `partitions`: the columns that its folders are named by."""
+    """What is known of a table. `partitions`: the columns that its folders are named by. `has_files`: whether it has
+    got any."""
 
     positions: TablePositions
     columns: tuple[Column, ...]
     partitions: tuple[str, ...]
+    has_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,7 @@ class Journal:
         return replace(self, number=number, tables={**self.tables, **tables}, moves=moves, attempt=attempt)
 
     def to_json(self) -> str:
-        tables = {
-            name: {"positions": t.positions.to_value(), "columns": t.columns, "partitions": t.partitions}
-            for name, t in self.tables.items()
-        }
+        tables = {name: _table_to(state) for name, state in self.tables.items()}
         return json.dumps({"number": self.number, "tables": tables, "moves": self.moves, "attempt": self.attempt})
 
     @classmethod
@@ -75,10 +74,18 @@ class Journal:
             return None
 
 
+def _table_to(state: TableState) -> dict[str, Any]:
+    return {
+        "positions": state.positions.to_value(),
+        "columns": state.columns,
+        "partitions": state.partitions,
+        "hasFiles": state.has_files,
+    }
+
+
 def _table_from(value: Any) -> TableState:
-    return TableState(
-        TablePositions.from_value(value["positions"]), tuple(value["columns"]), tuple(map(str, value["partitions"]))
-    )
+    positions, columns = TablePositions.from_value(value["positions"]), tuple(value["columns"])
+    return TableState(positions, columns, tuple(map(str, value["partitions"])), value.get("hasFiles") is True)
 
 
 def checked_moves(journal: Journal) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -42,6 +43,7 @@ class ParquetTables:
         self._number = self.journal.number + 1
         self._attempt = ""
         self._move()
+        self._forget_deleted()
 
     def positions(self, table: str) -> TablePositions:
         state = self.journal.tables.get(table)
@@ -120,7 +122,8 @@ class ParquetTables:
                 f"{self._staged()}/{name}",
                 partitions,
             )
-        return rows, TableState(reached, tuple(columns), tuple(partitions))
+        has_files = rows > 0 or (known is not None and known.has_files)
+        return rows, TableState(reached, tuple(columns), tuple(partitions), has_files)
 
     def _stage_columns(self, name: str, columns: Sequence[Column], partitions: Sequence[str]) -> None:
         """A Parquet file without rows, which Spark takes the columns from when it reads the table."""
@@ -166,6 +169,14 @@ class ParquetTables:
                 self._files.copy(staged, target)
             else:
                 self._files.move(staged, target)
+
+    def _forget_deleted(self) -> None:
+        """A table whose folder somebody has deleted is a new one, as on the other sinks."""
+        tables = self.journal.tables.items()
+        kept = {
+            name: state for name, state in tables if not state.has_files or self._files.exists(f"{self._output}/{name}")
+        }
+        self.journal = replace(self.journal, tables=kept)
 
     def _has_new_columns(self, name: str, state: TableState) -> bool:
         known = self.journal.tables.get(name)
