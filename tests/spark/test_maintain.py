@@ -212,6 +212,9 @@ def test_a_change_starts_over_after_a_conflict_alone() -> None:
     [
         "[DELTA_CONCURRENT_DELETE_READ] ConcurrentDeleteReadException: ...",
         "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records",
+        "org.apache.iceberg.exceptions.ValidationException: Found new conflicting delete files that can apply to",
+        "org.apache.iceberg.exceptions.ValidationException: Missing required files to delete: a.parquet",
+        "org.apache.iceberg.exceptions.ValidationException: Cannot commit, found new delete for replaced data file",
         "org.apache.iceberg.exceptions.CommitFailedException: Cannot commit",
     ],
 )
@@ -219,5 +222,12 @@ def test_conflicts_are_known_by_their_names(text: str) -> None:
     assert is_conflict(RuntimeError(text))
 
 
-def test_other_errors_are_no_conflicts() -> None:
-    assert not is_conflict(RuntimeError("org.apache.hadoop.security.AccessControlException: not allowed"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "org.apache.hadoop.security.AccessControlException: not allowed",
+        "org.apache.iceberg.exceptions.ValidationException: Cannot delete orphan files: GC is disabled",
+    ],
+)
+def test_other_errors_are_no_conflicts(text: str) -> None:
+    assert not is_conflict(RuntimeError(text))

@@ -30,8 +30,10 @@ _ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExt
 
 _CONFLICT = re.compile(
     r"DELTA_CONCURRENT|DELTA_METADATA_CHANGED|Concurrent\w*Exception|MetadataChangedException|CommitFailed"
-    r"|CommitStateUnknown|iceberg\.exceptions\.ValidationException"
+    r"|CommitStateUnknown|iceberg\.exceptions\.ValidationException: "
+    r"(Found (new )?conflicting|Found concurrently|Missing required files|Cannot commit|Cannot determine history)"
 )
+"""Iceberg's ValidationException is also what it refuses for good."""
 
 Made = TypeVar("Made")
 
