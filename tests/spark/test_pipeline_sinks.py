@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
+from sublet.settings.payload_format import parsed_format
 from sublet.spark.pipeline.delta_tables import DeltaTables
 from sublet.spark.pipeline.file_system import SparkFiles
-from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, write_files
+from sublet.spark.pipeline.judging import judge, parsed, rejected
+from sublet.spark.pipeline.layout import NULL_FOLDER, Batch, Layout, WriteFrame, write_files
 from sublet.spark.pipeline.parquet_tables import ParquetTables
-from sublet.spark.pipeline.settings import Sink
+from sublet.spark.pipeline.payload import Payload
+from sublet.spark.pipeline.running import recipe_of
+from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tables import Tables
 from sublet.spark.plan.table_positions import BatchExtent, ShardExtent, TablePositions
 
 from infra.local import EmbeddedAws
 from tests.spark.local_session import ROOT, local_session
+from tests.spark.source_rows import Records
 
 BOTH = pytest.mark.parametrize("sink", [Sink.PARQUET, Sink.DELTA])
 pytestmark = pytest.mark.timeout(400)
@@ -185,6 +193,40 @@ def test_table_is_partitioned_by_any_value(spark: SparkSession, tmp_path: Path, 
     assert [tuple(row) for row in found] == [(expected.country, 1), (expected.country, 2)]
     if sink is Sink.DELTA:
         assert DeltaTable(str(tmp_path / "parsed")).metadata().partition_columns == ["country"]
+
+
+@BOTH
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_text_that_names_no_folder_is_rejected_and_other_text_is_read_as_it_was(
+    spark: SparkSession, tmp_path: Path, sink: Sink, form: str
+) -> None:
+    """A name has 255 bytes at most, here with 8 for the column; one record would fail its batch again and again."""
+    fit = ["NL", "x" * 247, "'" * 82 + "x", "é" * 123, "{\n}", " ", None]
+    misfit = ["", NULL_FOLDER, "a\0b", "x" * 248, "'" * 82 + "xx", "é" * 124]
+    records = Records(spark, Random(1))
+    records.add([json.dumps({"country": value}) for value in [*misfit, *fit]])
+    schema, payload = StructType.fromDDL("country STRING"), Payload(parsed_format(form, "format"))
+    given = pipeline_settings(
+        output=str(tmp_path),
+        checkpoint=None,
+        sink=sink,
+        schema="country STRING",
+        transform=None,
+        every=None,
+        options={"stream": "orders"},
+        spark={},
+        partition_by="country",
+    )
+    folders = recipe_of(spark, given).folders
+    judged = judge(records.frame(records.rows), schema, payload=payload, folders=folders).cache()
+    reasons = [row.reason for row in rejected(judged).collect()]
+    said = "country: text for a folder's name expected, found one that is empty, has NUL, or is too long"
+    assert reasons == [said] * len(misfit)
+    table = Sinks(spark, tmp_path, sink)
+    table.partition_by = ("country",)
+    extent = BatchExtent({"orders/shardId-0": ShardExtent(Checkpoint("1"), Checkpoint("1"), 0)}, 1, 10)
+    table.opened().write({"parsed": parsed(judged, payload=payload)}, Batch(1, extent))
+    assert {row.country for row in table.read().select("country").collect()} == set(fit)
 
 
 @BOTH

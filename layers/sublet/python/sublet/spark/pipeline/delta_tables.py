@@ -27,7 +27,7 @@ from sublet.errors import SettingsError
 from sublet.spark.pipeline.attempts import ABANDONED_MILLIS, written_by_another_run
 from sublet.spark.pipeline.evolution import Column, Evolution, Type, evolution
 from sublet.spark.pipeline.file_system import ListedFile, SparkFiles
-from sublet.spark.pipeline.layout import Batch, Layout, WriteFrame, columns_of, conformed, numbered
+from sublet.spark.pipeline.layout import NULL_FOLDER, Batch, Layout, WriteFrame, columns_of, conformed, numbered
 from sublet.spark.pipeline.merge import quoted
 from sublet.spark.plan.table_positions import TablePositions
 from sublet.spark.release import arrow_schema
@@ -36,9 +36,6 @@ POSITIONS = "_sublet"
 """The folder in a table with its positions. Delta's vacuum leaves such names alone."""
 
 _CHANCE_BITS = 20
-
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""How Spark writes null into a path."""
 
 STATISTICS_OF = "delta.dataSkippingStatsColumns"
 """The table property that names the columns of which a file's least and largest values are kept."""
@@ -249,7 +246,7 @@ def _add(place: str, file: ListedFile, values: Mapping[str, str | None]) -> AddA
 def _values(path: str) -> dict[str, str | None]:
     """Reads the partition values from a path like `arrivalDate=2026-01-31/country=C%3A/part-0.parquet`."""
     parts = (part.partition("=") for part in path.split("/")[:-1])
-    return {name: None if value == _NULL else unquote(value) for name, _, value in parts}
+    return {name: None if value == NULL_FOLDER else unquote(value) for name, _, value in parts}
 
 
 def _key(path: str, values: Mapping[str, str | None]) -> tuple[object, ...]:

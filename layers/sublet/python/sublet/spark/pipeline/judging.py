@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from sublet.errors import SettingsError
 from sublet.spark.pipeline.json_fit import fit_of
+from sublet.spark.pipeline.layout import beyond_folder
 from sublet.spark.pipeline.parsing import PARSED, REASON, parse_array
 from sublet.spark.pipeline.payload import JSON_PAYLOAD, Payload
 from sublet.spark.pipeline.variant_columns import as_json_text, beyond_variant, variant_paths, variants_of
@@ -38,9 +39,16 @@ def check_schema(schema: StructType) -> None:
             raise SettingsError("schema", name, "each name once: to Spark, Id and id are the same")
 
 
-def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload: Payload = JSON_PAYLOAD) -> DataFrame:
+def judge(
+    rows: DataFrame,
+    schema: StructType,
+    also: Sequence[str] = (),
+    payload: Payload = JSON_PAYLOAD,
+    folders: Sequence[str] = (),
+) -> DataFrame:
     """The source's rows, with `arrivalDate`, and either `parsed`, a struct of `schema`, or an array of them if the
-    payload has lines, or the `reason` why it does not fit. `also`: more columns of the rows to keep.
+    payload has lines, or the `reason` why it does not fit. `also`: more columns of the rows to keep. `folders`: the
+    columns of text by which the table `parsed` is divided into folders.
 
     Works on batches and streams, and makes no calls to Spark: a declarative pipeline allows none while its tables are
     being defined. The package must be installed on the executors.
@@ -55,7 +63,8 @@ def judge(rows: DataFrame, schema: StructType, also: Sequence[str] = (), payload
 
     judged = with_column(with_arrival_date(rows, also), "judged", kind, parse, of="data")
     judged = judged.select(*_COLUMNS, *also, f"judged.{PARSED}", f"judged.{REASON}")
-    return _with_variants(judged, schema, also, payload) if variant_paths(schema) else judged
+    judged = _with_variants(judged, schema, also, payload) if variant_paths(schema) else judged
+    return _naming_folders(judged, folders, also, payload) if folders else judged
 
 
 def _with_variants(judged: DataFrame, schema: StructType, also: Sequence[str], payload: Payload) -> DataFrame:
@@ -69,6 +78,18 @@ def _with_variants(judged: DataFrame, schema: StructType, also: Sequence[str], p
     convert = variants_of(schema)
     rows = F.transform(PARSED, convert) if payload.has_lines else convert(F.col(PARSED))
     return judged.select(*_COLUMNS, *also, F.when(reason.isNull(), rows).alias(PARSED), reason.alias(REASON))
+
+
+def _naming_folders(judged: DataFrame, folders: Sequence[str], also: Sequence[str], payload: Payload) -> DataFrame:
+    """The judged rows. A record is rejected whose text no folder can have in its name, or which would be read as null
+    there."""
+    reason = F.col(REASON)
+    for name in folders:
+        is_beyond = beyond_folder(name)
+        found = F.exists(PARSED, is_beyond) if payload.has_lines else is_beyond(F.col(PARSED))
+        wanted = "text for a folder's name expected, found one that is empty, has NUL, or is too long"
+        reason = F.coalesce(reason, F.when(found, F.lit(f"{name}: {wanted}")))
+    return judged.select(*_COLUMNS, *also, F.when(reason.isNull(), F.col(PARSED)).alias(PARSED), reason.alias(REASON))
 
 
 def with_arrival_date(rows: DataFrame, also: Sequence[str] = ()) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -14,6 +15,15 @@ from sublet.spark.pipeline.evolution import Column
 from sublet.spark.plan.table_positions import BatchExtent
 
 BATCH = "batch"
+
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""How Spark writes null into a path, and an empty text."""
+
+_FOLDER_MAX = 255
+"""Bytes of a folder's name, on most file systems."""
+
+_ESCAPED = "".join(map(chr, range(1, 32))) + "\x7f\"#%'*/:=?\\{[]^"
+"""What Spark writes in three bytes in a folder's name. It leaves NUL, which no path can have."""
 
 WriteFrame = Callable[[DataFrame, str, Sequence[str]], None]
 """(rows, folder, partition columns): adds Parquet files to the folder."""
@@ -48,6 +58,19 @@ class Layout:
         """The rows in as many tasks as there should be files in a partition. Rows of a shard stay side by side, so
         that a file's statistics tell shards apart."""
         return frame.coalesce(max(1, -(-extent.size // self.file_size)))
+
+
+def beyond_folder(name: str) -> Callable[[Expression], Expression]:
+    """Returns a function: whether Spark makes no folder of a struct's text, or one that is read as null."""
+    left = _FOLDER_MAX - len(f"{name}=".encode()) - 2 * sum(each in _ESCAPED for each in name)
+
+    def is_beyond(struct: Expression) -> Expression:
+        text = struct.getField(name)
+        escaped = F.length(text) - F.length(F.translate(text, _ESCAPED, ""))
+        is_null = text.isin("", NULL_FOLDER)
+        return is_null | text.contains(F.char(F.lit(0))) | (F.octet_length(text) + 2 * escaped > left)
+
+    return is_beyond
 
 
 def numbered(frame: DataFrame, batch: int) -> DataFrame:

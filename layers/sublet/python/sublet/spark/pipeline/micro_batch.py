@@ -35,6 +35,7 @@ class TransformRecipe:
     reference  the transform's name, for errors
     payload    what the data is
     run        tells this run from all others
+    folders    the columns of text by which `parsed` is divided into folders
     """
 
     schema: StructType | None = None
@@ -42,6 +43,7 @@ class TransformRecipe:
     reference: str = ""
     payload: Payload = JSON_PAYLOAD
     run: str = field(default_factory=lambda: uuid4().hex)
+    folders: tuple[str, ...] = ()
 
     @property
     def judged_by(self) -> str | None:
@@ -51,12 +53,17 @@ class TransformRecipe:
         if self.schema is None:
             return None
         run = self.run if self.payload.may_change else ""
-        rule = (schema_version(self.schema), repr(self.payload), __version__, run)
+        rule = (schema_version(self.schema), repr(self.payload), __version__, run, *self.folders)
         return sha256("\n".join(rule).encode()).hexdigest()[:12]
 
     @property
     def own_tables(self) -> tuple[str, ...]:
         return OWN_TABLES[:1] if self.schema is None else OWN_TABLES
+
+    def judged(self, rows: DataFrame) -> DataFrame:
+        if self.schema is None:
+            return with_arrival_date(rows)
+        return judge(rows, self.schema, payload=self.payload, folders=self.folders)
 
     def tables(self, judged: DataFrame) -> dict[str, DataFrame]:
         """A batch's tables by name. The user's tables come last, and are made from `parsed` (or `raw`)."""
@@ -105,8 +112,8 @@ class WriteBatch:
         if self._is_over():
             self.was_refused = True
             raise NotBegun(f"batch {batch}")
-        began, schema = self._clock.steady(), self._recipe.schema
-        judged = with_arrival_date(rows) if schema is None else judge(rows, schema, payload=self._recipe.payload)
+        began = self._clock.steady()
+        judged = self._recipe.judged(rows)
         kept = [judged.persist(StorageLevel.MEMORY_AND_DISK)]
         try:
             extent = self._offsets.bounded(extent_of(judged), batch)

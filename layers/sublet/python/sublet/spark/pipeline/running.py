@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from types import FrameType
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from sublet.errors import SettingsError
 from sublet.payloads.schema_files import with_content
@@ -30,7 +30,7 @@ from sublet.spark.pipeline.merged_table import merged_table
 from sublet.spark.pipeline.micro_batch import TransformRecipe, WriteBatch
 from sublet.spark.pipeline.payload import Payload, payload_decoder
 from sublet.spark.pipeline.session import cause_of, display_for, session
-from sublet.spark.pipeline.settings import PipelineSettings, in_partitions
+from sublet.spark.pipeline.settings import PipelineSettings, Sink, in_partitions
 from sublet.spark.pipeline.tables import Tables, open_tables
 from sublet.spark.pipeline.tally import BatchDone, ProgressDisplay, RunTally, summary_lines
 from sublet.spark.pipeline.transforming import load_transform
@@ -164,9 +164,16 @@ def recipe_of(spark: SparkSession, settings: PipelineSettings) -> TransformRecip
     if schema is not None:
         check_sink(schema, settings.sink)
         payload_decoder(schema.jsonValue(), payload)  # whatever is wrong shows before anything is read
+    folders = () if schema is None or settings.sink is Sink.ICEBERG else _texts(schema, settings.partition_by)
     if settings.transform is None:
-        return TransformRecipe(schema, payload=payload)
-    return TransformRecipe(schema, load_transform(settings.transform), settings.transform, payload)
+        return TransformRecipe(schema, payload=payload, folders=folders)
+    return TransformRecipe(schema, load_transform(settings.transform), settings.transform, payload, folders=folders)
+
+
+def _texts(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    """Which of these columns have text."""
+    kinds = {each.name: each.dataType for each in schema.fields}
+    return tuple(name for name in names if isinstance(kinds.get(name), StringType))
 
 
 def payload_of(
