@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sublet.errors import SettingsError
 from sublet.protocol.checkpoint import Checkpoint
 from sublet.spark import drain
@@ -280,6 +280,32 @@ def test_nested_column_with_a_name_that_needs_quotes_is_added_on_iceberg(iceberg
         tables.write({"parsed": iceberg.range(1).selectExpr(*columns.split(", ", 1))}, Batch(number, extent))
     found = iceberg.sql("SELECT meta.`content-type` FROM lake.nested.parsed ORDER BY 1").collect()
     assert [row[0] for row in found] == [None, "text"]
+
+
+def test_column_added_in_mid_run_is_seen_through_a_cache_of_the_catalog(
+    embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    """A micro-batch's session has a catalog of its own, which keeps a table's columns for 30 s by Iceberg's default."""
+    cached = {name: value for name, value in ICEBERG.items() if not name.endswith("cache-enabled")}
+    conf = {**cached, "spark.sql.extensions": ICEBERG_EXTENSIONS, "spark.sql.catalog.lake.warehouse": str(tmp_path)}
+    with lake_session(embedded_aws, conf) as session:
+        tables = IcebergTables(session, "lake.cached", "pipeline", Layout((), 2**20))
+
+        def write(rows: DataFrame, number: int) -> None:
+            place = Checkpoint(str(number + 1))
+            extent = BatchExtent({"orders/shardId-0": ShardExtent(place, place, number)}, 1, 10)
+            frame = rows.selectExpr("value as id", *(f"1 as more{index}" for index in range(number)))
+            tables.write({"parsed": frame}, Batch(number, extent))
+
+        source = session.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
+        query = source.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "at")).start()
+        try:
+            while query.isActive and (query.lastProgress is None or query.lastProgress.batchId < 2):
+                time.sleep(0.1)
+            assert query.exception() is None
+        finally:
+            query.stop()
+        assert session.table("lake.cached.parsed").where("more1 = 1").count() > 0
 
 
 @pytest.fixture

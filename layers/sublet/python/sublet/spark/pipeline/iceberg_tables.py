@@ -113,13 +113,15 @@ class IcebergTables:
 
     def _stage(self, name: str, frame: DataFrame, wap_id: str, attempt: str) -> None:
         """Writes the rows as a snapshot that is not the table's. A micro-batch has a session of its own, and only that
-        one's configuration counts. Iceberg publishes one snapshot of a `wap_id`: of two drivers, one fails."""
+        one's configuration counts; its catalog may have kept the columns that the table had before. Iceberg publishes
+        one snapshot of a `wap_id`: of two drivers, one fails."""
         table = self._loaded(name)
         if table.properties().get(WAP) != "true":
             table.updateProperties().set(WAP, "true").commit()
         conf = frame.sparkSession.conf
         conf.set(_WAP_ID, wap_id)
         try:
+            frame.sparkSession.catalog.refreshTable(f"{self._namespace}.{name}")
             frame.writeTo(f"{self._namespace}.{name}").option(f"snapshot-property.{_ATTEMPT}", attempt).append()
         finally:
             conf.unset(_WAP_ID)
