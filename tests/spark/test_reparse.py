@@ -32,7 +32,7 @@ from sublet.spark.pipeline.reparsing import Reparsed, reparse
 from sublet.spark.pipeline.running import run_pipeline, schema_of
 from sublet.spark.pipeline.settings import Sink, pipeline_settings
 from sublet.spark.pipeline.tally import PlainLines, RunTally
-from sublet.spark.plan.table_positions import TablePositions
+from sublet.spark.plan.table_positions import TablePositions, filled
 from sublet.system.clock import SystemClock
 
 from infra.local import EmbeddedAws
@@ -245,7 +245,7 @@ def test_pipeline_that_writes_while_reparse_begins_ends_one_of_them(
     spark: SparkSession, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(spark, stream, tmp_path, None)
-    fill = reparsing.filled
+    fill = filled
 
     def meanwhile(tables: list[TablePositions]) -> list[TablePositions]:
         for log in ("offsets", "commits"):

@@ -173,7 +173,7 @@ def test_table_that_begins_with_the_end_of_a_shard_takes_its_batch_again(shard: 
     ended = offset(a=ReadTo("9"), s=Ended()) if isinstance(shard, ReadTo) else offset(a=ReadTo("9"))
     batch = bounded(extent(a=(6, 9)), offset(a=ReadTo("5"), s=shard), ended)
     table = TablePositions().advanced(batch)
-    assert table.ended == {"orders/s"}
+    assert table.ended == frozenset({"orders/s"})
     assert TablePositions.from_value(table.to_value()).gap(batch) is None
     assert table.gap(bounded(extent(a=(3, 9)), offset(a=ReadTo("2"), s=ReadTo("30")), ended)) is None
     assert table.gap(bounded(extent(a=(11, 12)), offset(a=ReadTo("10"), s=shard), ended)) == "orders/a"
@@ -363,7 +363,7 @@ def test_new_table_is_filled_with_the_positions_of_raw_up_to_the_table_that_lags
     lags = replace(held(a=7, s=4), ended=frozenset())
     _, new, other = filled([raw, TablePositions(), lags])
     assert at(new) == {"a": "7", "s": "4", "w": "2", "empty": "0"}
-    assert (new.ended, new.created) == ({"orders/empty"}, raw.created)
+    assert (new.ended, new.created) == (frozenset({"orders/empty"}), raw.created)
     assert at(other) == {"a": "7", "s": "4", "empty": "0"}, "the pipeline has begun to write it"
     assert filled([raw, new, other]) == [raw, new, other]
 
@@ -373,7 +373,7 @@ def test_table_that_began_after_a_shard_is_filled_with_it() -> None:
     began = TablePositions().advanced(bounded(extent(a=(8, 9)), None, offset(a=ReadTo("9"), s=Ended())))
     assert at(began) == {"a": "9", "s": "0"}
     _, after = filled([raw, began])
-    assert (at(after), after.ended) == ({"a": "9", "s": "5"}, {"orders/s"}), "b is left to the pipeline"
+    assert (at(after), after.ended) == ({"a": "9", "s": "5"}, frozenset({"orders/s"})), "b is left to the pipeline"
     assert held_by_all([raw, after]) == {"orders/a": "9", "orders/b": "0", "orders/s": "5"}
     never = replace(began, shards={"orders/a": Reached(Checkpoint("9"))}, ended=None)
     assert filled([raw, never]) == [raw, never], "of an earlier version, which does not know what has ended"
