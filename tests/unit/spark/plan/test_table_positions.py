@@ -241,6 +241,17 @@ def test_emptied_checkpoint_that_starts_beyond_the_table_is_a_gap(
     assert TablePositions().gap(bounded(extent(a=(8, 9)), None, Offset({None: part}))) is None, "a new table"
 
 
+def test_batch_that_brought_a_stream_is_repeated_though_its_shard_had_ended() -> None:
+    """The end is dated by the batch's records, which may be those of an older stream alone."""
+    identity = StreamIdentity("arn:aws:kinesis:us-east-1:123456789012:stream/returns", CREATED)
+    later = Unread(from_millis(NOW + 1000))
+    part = StreamOffset("returns", identity, {"old": ShardOffset(Ended()), "new": ShardOffset(Unread(), began=later)})
+    orders = offset(a=ReadTo("9"))
+    both = Offset({StreamKey("1", "orders", 1): orders.streams[None], StreamKey("1", "returns", 1): part})
+    batch = bounded(extent(a=(6, 9)), Offset({StreamKey("1", "orders", 1): orders.streams[None]}), both)
+    assert held(a=5).advanced(batch).gap(batch) is None
+
+
 @pytest.mark.parametrize(
     ("arrived", "ended", "start", "shard"),
     [

@@ -112,9 +112,9 @@ class Keeper:
         """Called when Spark has committed everything up to `committed`: checkpoints it, and ends shards that have
         ended. Returns the leases whose shards may be read in the next batch, by shard id; none of them is given up
         before the source says what it has planned. One that is lost meanwhile is lost in mid-batch: its new owner may
-        repeat the batch. Raises SettingsError if the
-        checkpoint folder is not this query's, DataGap, and what LeaseTable and Stream raise. After the first look at
-        the leases, failures raise only if waiting does not help, or has not (`decisions.patience`).
+        repeat the batch. Raises SettingsError if the checkpoint folder is not this query's, DataGap, and what
+        LeaseTable and Stream raise. After the first look at the leases, failures raise only if waiting does not help,
+        or has not (`decisions.patience`).
         """
         self._asked_at, self._is_planning = self.ports.clock.steady(), False
         self._check_folder(committed)

@@ -307,11 +307,12 @@ def filled(tables: Sequence[TablePositions]) -> list[TablePositions]:
 def _starts_beyond(name: str, start: Unread | ReadTo, held: Mapping[str, Reached]) -> bool:
     """True if a shard that the checkpoint does not know starts beyond what is held: somebody has emptied the
     checkpoint, and the start position leaves out what came meanwhile. A shard that the table does not know either
-    is compared with the rest of its stream."""
+    is compared with the records that it has of the stream."""
     if isinstance(start, ReadTo):
         return name in held and held[name].checkpoint != NOTHING and _begin(start) > held[name].checkpoint
     stream = _stream_of(name)
-    ours = [held[name]] if name in held else [at for other, at in held.items() if _stream_of(other) == stream]
+    others = (at for other, at in held.items() if _stream_of(other) == stream and at.checkpoint != NOTHING)
+    ours = [held[name]] if name in held else others
     arrived = max((at.arrived for at in ours), default=0)
     return start.at is not None and 0 < arrived < to_millis(start.at)
 
