@@ -11,7 +11,7 @@ import pytest
 from tests.exploring import explores
 from tests.package.distributions import LAYER, ROOT, Distributions, environment_with, run
 
-pytestmark = [pytest.mark.slow, explores]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), explores]
 
 APP = """
 from aws_cdk import App, Stack
