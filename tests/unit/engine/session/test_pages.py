@@ -140,6 +140,23 @@ def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
     assert world.handler.data() == [b"a"]
 
 
+def test_read_that_brings_nothing_yet_is_made_again_at_once() -> None:
+    """As soon as calls may follow each other. It has waited itself, and nobody refused it."""
+    world = EngineWorld(CONTINUOUS)
+    waits = 5
+
+    def wait(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
+        nonlocal waits
+        waits -= 1
+        return PollRefusal.NOT_YET if waits >= 0 else poll()
+
+    world.put("a")
+    world.stream.disturb = wait
+    world.window(lasts=MINUTE)
+    assert gaps(world.stream.polls)[:5] == [SECOND / 5] * 5
+    assert world.handler.data() == [b"a"]
+
+
 def test_poll_backoff_restarts_after_a_good_poll() -> None:
     world = EngineWorld(CONTINUOUS)
     answers = [True, True, False, True, False]
