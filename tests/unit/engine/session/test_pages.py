@@ -123,36 +123,29 @@ def test_pages_of_a_megabyte_catch_up_sooner_than_those_that_use_up_five_seconds
     assert lasted(2**20) < 20.5 * SECOND < lasted(None)
 
 
-def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
-    """Five seconds is how long one reply of 10 MB uses up the shard's 2 MB a second."""
-    world = EngineWorld(CONTINUOUS)
-    refusals = 5
+def refused(times: int, why: PollRefusal) -> EngineWorld:
+    """A minute with one record, of which the first reads bring nothing."""
+    world, refusals = EngineWorld(CONTINUOUS), [why] * times
 
-    def throttle(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
-        nonlocal refusals
-        refusals -= 1
-        return PollRefusal.THROTTLED if refusals >= 0 else poll()
+    def refuse(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
+        return refusals.pop() if refusals else poll()
 
     world.put("a")
-    world.stream.disturb = throttle
+    world.stream.disturb = refuse
     world.window(lasts=MINUTE)
+    return world
+
+
+def test_throttled_polls_back_off_up_to_five_seconds_and_lose_nothing() -> None:
+    """Five seconds is how long one reply of 10 MB uses up the shard's 2 MB a second."""
+    world = refused(5, PollRefusal.THROTTLED)
     assert [gap // SECOND for gap in gaps(world.stream.polls)[:5]] == [1, 2, 4, 5, 5]
     assert world.handler.data() == [b"a"]
 
 
 def test_read_that_brings_nothing_yet_is_made_again_at_once() -> None:
     """As soon as calls may follow each other. It has waited itself, and nobody refused it."""
-    world = EngineWorld(CONTINUOUS)
-    waits = 5
-
-    def wait(poll: Callable[[], GetRecordsReply | Refusal]) -> GetRecordsReply | Refusal:
-        nonlocal waits
-        waits -= 1
-        return PollRefusal.NOT_YET if waits >= 0 else poll()
-
-    world.put("a")
-    world.stream.disturb = wait
-    world.window(lasts=MINUTE)
+    world = refused(5, PollRefusal.NOT_YET)
     assert gaps(world.stream.polls)[:5] == [SECOND / 5] * 5
     assert world.handler.data() == [b"a"]
 
